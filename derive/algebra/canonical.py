@@ -1,0 +1,37 @@
+"""Canonical form: expressions that differ only in bound names, order or distribution become one object."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from derive.algebra.binders import Binder
+from derive.algebra.terms import Term, from_terms, terms_of
+
+
+def canonical(expr: sp.Expr) -> sp.Expr:
+    """The sum of products with contracted deltas and canonical bound names, inside functions too.
+
+    Idempotent: every pass either distributes a product, contracts a delta or changes nothing.
+    """
+    return from_terms(Term(t.coefficient, _inner(t), t.bound) for t in terms_of(sp.sympify(expr)))
+
+
+def _inner(term: Term) -> dict[sp.Expr, sp.Expr]:
+    return {_canonical_arguments(base): power for base, power in term.powers.items()}
+
+
+def _canonical_arguments(expr: sp.Expr) -> sp.Expr:
+    if isinstance(expr, (sp.Indexed, sp.Symbol)) or expr.is_number:
+        return expr
+    if isinstance(expr, Binder):
+        body, axes = expr.open()
+        return expr.func(canonical(body), *axes)
+    if isinstance(expr, sp.Add):
+        return canonical(expr)
+    args = [canonical(arg) if isinstance(arg, sp.Expr) else arg for arg in expr.args]
+    return expr.func(*args)
+
+
+def equal(left: sp.Expr, right: sp.Expr) -> bool:
+    """Whether two expressions have one canonical form. ``False`` means *not shown equal*."""
+    return bool(canonical(left - right) == 0)

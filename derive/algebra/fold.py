@@ -1,0 +1,154 @@
+"""Folding: replace sub-expressions by the earlier definitions that they spell out.
+
+Differentiation unfolds a definition at its use; folding puts the name back. It works on the flat
+sum-of-products form, where Σ_j dA[i,j]·e^S[i,j]/Z[i] shows A[i,j] although Z stands outside the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import sympy as sp
+
+from derive.algebra.axes import Axis, free_axes
+from derive.algebra.binders import Binder
+from derive.algebra.terms import Powers, Term, from_terms, merge, terms_of
+
+Equation = tuple[sp.Indexed, sp.Expr]
+"""A definition as folding sees it: the target entry and its value."""
+
+
+def fold(expr: sp.Expr, equations: Sequence[Equation]) -> sp.Expr:
+    """Write an expression with the names of the given equations wherever their values occur in it.
+
+    Every replacement removes at least two factors and adds one, so folding ends.
+    """
+    patterns = [(target, only) for target, value in equations if (only := _pattern(value)) is not None]
+    return from_terms(_fold_term(term, patterns) for term in terms_of(expr))
+
+
+def _pattern(value: sp.Expr) -> Term | None:
+    """A value that is one product of at least two factors, or one compound factor, can be folded."""
+    terms = terms_of(value)
+    if len(terms) != 1 or not terms[0].powers:
+        return None
+    only = terms[0]
+    plain = len(only.powers) == 1 and not only.bound and isinstance(next(iter(only.powers)), (sp.Indexed, sp.Symbol))
+    return None if plain else only
+
+
+def _fold_term(term: Term, patterns: list[tuple[sp.Indexed, Term]]) -> Term:
+    for target, pattern in patterns:
+        while (folded := _fold_once(term, target, pattern)) is not None:
+            term = folded
+    powers: Powers = {}
+    for base, power in term.powers.items():
+        powers = merge(powers, {_fold_inside(base, patterns): power})
+    return Term(term.coefficient, powers, term.bound)
+
+
+def _fold_inside(base: sp.Expr, patterns: list[tuple[sp.Indexed, Term]]) -> sp.Expr:
+    """Fold within the arguments of functions and the bodies of opaque binders."""
+    if isinstance(base, (sp.Indexed, sp.Symbol)) or base.is_number:
+        return base
+    if isinstance(base, Binder):
+        body, axes = base.open()
+        return base.func(_fold_all(body, patterns), *axes)
+    args = [_fold_all(arg, patterns) if isinstance(arg, sp.Expr) else arg for arg in base.args]
+    return base.func(*args) if args != list(base.args) else base
+
+
+def _fold_all(expr: sp.Expr, patterns: list[tuple[sp.Indexed, Term]]) -> sp.Expr:
+    return from_terms(_fold_term(term, patterns) for term in terms_of(expr))
+
+
+def _fold_once(term: Term, target: sp.Indexed, pattern: Term) -> Term | None:
+    """The term with one instance of the pattern replaced by the target, or None."""
+    for names in _matches(pattern, term):
+        used = pattern.renamed(names)
+        bound = {names[axis] for axis in pattern.bound}
+        rest = _without(term.powers, used.powers)
+        if rest is None or not bound <= set(term.bound) or len(bound) < len(pattern.bound):
+            continue
+        if any(bound & free_axes(base) for base in rest):
+            continue
+        entry = target.xreplace(names)
+        if bound & free_axes(entry):
+            continue
+        kept = tuple(a for a in term.bound if a not in bound)
+        return Term(term.coefficient / used.coefficient, merge(rest, {entry: sp.S.One}), kept)
+    return None
+
+
+def _without(powers: Powers, used: Powers) -> Powers | None:
+    """The powers left when the used ones are divided out, or None where they are not all there."""
+    rest = dict(powers)
+    for base, power in used.items():
+        have = rest.pop(base, None)
+        if have is None or not (have - power).is_number or (have - power) * power < 0:
+            return None
+        if have != power:
+            rest[base] = have - power
+    return rest
+
+
+def _matches(pattern: Term, term: Term) -> Iterator[dict[Axis, Axis]]:
+    """Candidate renamings of the pattern's axes, read off entries of the same tensors."""
+    wanted = sorted(_entries(pattern.powers), key=sp.default_sort_key)
+    offered = sorted(_entries(term.powers), key=sp.default_sort_key)
+    axes = set(pattern.bound).union(*map(free_axes, pattern.powers)) if pattern.powers else set()
+    seen = []
+    for names in _assign(wanted, offered, axes, {}):
+        if names not in seen:
+            seen.append(names)
+            yield names
+
+
+def _assign(
+    wanted: list[sp.Indexed], offered: list[sp.Indexed], axes: set[Axis], names: dict[Axis, Axis]
+) -> Iterator[dict[Axis, Axis]]:
+    missing = axes - names.keys()
+    if not missing:
+        yield names
+        return
+    for entry in wanted:
+        if not missing & free_axes(entry):
+            continue
+        for other in offered:
+            extended = _unify(entry, other, names)
+            if extended is not None:
+                yield from _assign(wanted, offered, axes, extended)
+        return
+
+
+def _unify(entry: sp.Indexed, other: sp.Indexed, names: dict[Axis, Axis]) -> dict[Axis, Axis] | None:
+    if entry.base != other.base:
+        return None
+    extended = dict(names)
+    for index, value in zip(entry.indices, other.indices, strict=True):
+        if not isinstance(index, Axis):
+            if index != value:
+                return None
+        elif extended.setdefault(index, value) != value:
+            return None
+    return extended
+
+
+def _entries(powers: Powers) -> set[sp.Indexed]:
+    """The entries that stand outside binders in a product: those whose axes are the product's own."""
+    found: set[sp.Indexed] = set()
+    stack: list[sp.Basic] = list(powers)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, sp.Indexed):
+            found.add(node)
+        elif isinstance(node, Binder):
+            own = set(node.axes)
+            found |= {e for e in node.body.atoms(sp.Indexed) if not own & free_axes(e) and not _has_bound(e)}
+        else:
+            stack.extend(node.args)
+    return found
+
+
+def _has_bound(entry: sp.Indexed) -> bool:
+    return any(isinstance(a, Axis) and a.name.startswith("_") for a in entry.indices)

@@ -1,0 +1,142 @@
+"""Tensors over named axes, and the two discrete scalars: Kronecker's delta and the indicator."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import sympy as sp
+from sympy.logic.boolalg import Boolean
+
+from derive.algebra.axes import Axis, check_axes
+from derive.errors import AlgebraError
+
+
+Values = Literal["real", "boolean", "extended"]
+
+_ASSUMPTIONS: dict[str, dict[str, bool]] = {
+    "real": {"real": True},
+    "boolean": {"integer": True, "nonnegative": True},
+    "extended": {"extended_real": True},
+}
+
+
+class Entry(sp.Indexed):
+    """One entry ``X[i, j]`` of a tensor. A 0/1-valued tensor's entries are idempotent: M² = M."""
+
+    def __new__(cls, base: Tensor, *indices: Any) -> Entry:
+        entry: Entry = sp.Expr.__new__(cls, base, *map(sp.sympify, indices))
+        sp.IndexedBase._set_assumptions(entry, base.assumptions0)
+        return entry
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor this is an entry of."""
+        base: Tensor = self.args[0]
+        return base
+
+    def _eval_power(self, exponent: sp.Expr) -> sp.Expr | None:
+        return self if self.tensor.boolean and exponent.is_positive else None
+
+    def _eval_derivative(self, wrt: sp.Basic) -> sp.Expr:
+        raise AlgebraError(f"{self} was differentiated directly; use derive.calculus, which contracts deltas")
+
+
+class Tensor(sp.IndexedBase):
+    """A tensor over named axes: ``Tensor("Q", i, c)[i, c]``.
+
+    Parameters
+    ----------
+    name: the letter it is written with.
+    axes: its axes in layout order; their sizes are its shape.
+    values: ``"real"``, ``"boolean"`` for 0 and 1 (a visibility), or ``"extended"`` for real or ±∞.
+    """
+
+    def __new__(cls, name: str | sp.Symbol, *axes: Any, values: Values = "real") -> Tensor:
+        if isinstance(name, sp.Symbol):  # rebuilt by SymPy from its args
+            label, (shape,) = name, axes
+        else:
+            check_axes(axes, f"tensor {name}")
+            label, shape = sp.Symbol(name, **_ASSUMPTIONS[values]), sp.Tuple(*(a.size for a in axes))
+        tensor: Tensor = sp.Expr.__new__(cls, label, shape)
+        tensor._shape, tensor._offset, tensor._strides, tensor._name = shape, sp.S.Zero, None, label.name
+        sp.IndexedBase._set_assumptions(tensor, label.assumptions0)
+        return tensor
+
+    @property
+    def boolean(self) -> bool:
+        """Whether the entries are 0 or 1."""
+        return bool(self.args[0].is_nonnegative)
+
+    def __getitem__(self, indices: Any, **_: Any) -> Entry:
+        indices = tuple(indices) if isinstance(indices, (tuple, list, sp.Tuple)) else (indices,)
+        if len(indices) != len(self.shape):
+            raise AlgebraError(
+                f"{self.name} has {len(self.shape)} axes of sizes ({', '.join(map(str, self.shape))}), "
+                f"but is indexed with {len(indices)}: [{', '.join(map(str, indices))}]"
+            )
+        for index, size in zip(indices, self.shape, strict=True):
+            if isinstance(index, Axis) and index.size != size:
+                raise AlgebraError(
+                    f"{self.name}[{', '.join(map(str, indices))}]: axis {index} has size {index.size}, "
+                    f"but {self.name} has size {size} there"
+                )
+        return Entry(self, *indices)
+
+
+class Delta(sp.Function):
+    """Kronecker's delta of two axes: 1 where they agree, else 0. Symmetric and idempotent."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, left: sp.Expr, right: sp.Expr) -> sp.Expr | None:
+        """Simplify equal arguments, and order the two."""
+        if left == right:
+            return sp.S.One
+        if sp.Basic.compare(left, right) > 0:
+            return cls(right, left)
+        return None
+
+    def _eval_power(self, exponent: sp.Expr) -> sp.Expr | None:
+        return self if exponent.is_positive else None
+
+    def _eval_is_nonnegative(self) -> bool:
+        return True
+
+
+class Indicator(sp.Function):
+    """Iverson's bracket of a condition on positions or inputs: 1 where it holds, else 0."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, condition: Boolean) -> sp.Expr | None:
+        """Decide constant conditions."""
+        if condition == sp.true:
+            return sp.S.One
+        if condition == sp.false:
+            return sp.S.Zero
+        return None
+
+    def _eval_power(self, exponent: sp.Expr) -> sp.Expr | None:
+        return self if exponent.is_positive else None
+
+    def _eval_is_nonnegative(self) -> bool:
+        return True
+
+    def _eval_is_finite(self) -> bool:
+        return True
+
+
+class Visible(sp.Function):
+    """A score where a visibility is 1, and −∞ where it is 0; only under a maximum."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, visibility: sp.Expr, score: sp.Expr) -> sp.Expr | None:
+        """What is always visible is itself."""
+        return score if visibility == 1 else None
+
+    def _eval_is_real(self) -> bool:
+        return True

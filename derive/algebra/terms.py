@@ -1,0 +1,144 @@
+"""Sums of products: the flat form in which deltas contract, definitions fold and proofs compare.
+
+``terms_of`` opens an expression into terms *coefficient × Π factor^power, summed over bound axes*;
+``from_terms`` closes it again; ``factor_common`` takes out what all terms of a sum share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sympy as sp
+
+from derive.algebra.axes import Axis, free_axes
+from derive.algebra.binders import Total
+from derive.algebra.tensors import Delta
+
+Powers = dict[sp.Expr, sp.Expr]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One product: a rational coefficient, factors with their powers, and the axes summed over."""
+
+    coefficient: sp.Expr
+    powers: Powers
+    bound: tuple[Axis, ...] = ()
+
+    def __mul__(self, other: Term) -> Term:
+        """The product; the two terms' bound axes are distinct because opening makes fresh ones."""
+        return Term(self.coefficient * other.coefficient, merge(self.powers, other.powers), self.bound + other.bound)
+
+    def renamed(self, names: dict[Axis, sp.Expr]) -> Term:
+        """The term with axes replaced throughout its factors."""
+        powers: Powers = {}
+        for base, power in self.powers.items():
+            powers = merge(powers, powers_of(base.xreplace(names) ** power))
+        number = powers.pop(sp.S.One, sp.S.One)
+        return Term(self.coefficient * number, powers, self.bound)
+
+    @property
+    def product(self) -> sp.Expr:
+        """The factors multiplied out, without coefficient and sums."""
+        return sp.Mul(*(base**power for base, power in self.powers.items()))
+
+    def uses(self, axis: Axis) -> int:
+        """How many factors mention an axis."""
+        return sum(axis in free_axes(base) for base in self.powers)
+
+
+def merge(left: Powers, right: Powers) -> Powers:
+    """The powers of a product of two products."""
+    powers = dict(left)
+    for base, power in right.items():
+        total = powers.get(base, sp.S.Zero) + power
+        if total == 0:
+            del powers[base]
+        else:
+            closed = base**total  # lets idempotent factors collapse: M² = M
+            powers.pop(base, None)
+            powers[base] = sp.S.One if closed == base else total
+    return powers
+
+
+def powers_of(expr: sp.Expr) -> Powers:
+    """The factors of a product and their powers; an integer multiple in an exponent becomes a power of exp."""
+    powers: Powers = {}
+    for factor in sp.Mul.make_args(expr):
+        base, power = factor.as_base_exp() if not isinstance(factor, sp.exp) else (factor, sp.S.One)
+        if isinstance(factor, sp.exp):
+            multiple, argument = factor.args[0].as_coeff_Mul()
+            if multiple.is_Integer:
+                base, power = sp.exp(argument), multiple
+        powers = merge(powers, {base: power})
+    return powers
+
+
+def terms_of(expr: sp.Expr) -> list[Term]:
+    """Open an expression into terms: products over sums distributed, sums over axes opened, deltas contracted."""
+    return [contracted for term in _expand(sp.sympify(expr)) if (contracted := contract(term)).coefficient != 0]
+
+
+def _expand(expr: sp.Expr) -> list[Term]:
+    if isinstance(expr, sp.Add):
+        return [term for part in expr.args for term in _expand(part)]
+    if isinstance(expr, sp.Mul):
+        product = [Term(sp.S.One, {})]
+        for factor in expr.args:
+            product = [left * right for left in product for right in _expand(factor)]
+        return product
+    if isinstance(expr, Total):
+        body, axes = expr.open()
+        return [Term(t.coefficient, t.powers, (*axes, *t.bound)) for t in _expand(body)]
+    if isinstance(expr, sp.Pow) and expr.exp.is_Integer and expr.exp > 1 and isinstance(expr.base, (sp.Add, sp.Mul, Total)):
+        return _expand(sp.Mul(*[expr.base] * int(expr.exp), evaluate=False))
+    if expr.is_Rational:
+        return [Term(expr, {})]
+    return [Term(sp.S.One, powers_of(expr))]
+
+
+def contract(term: Term) -> Term:
+    """Contract Kronecker deltas: Σ_a δ(a, b) f(a) = f(b), and δ(a, b) f(a) = δ(a, b) f(b) for free a, b.
+
+    Each step removes a bound axis, or one mention of an axis beside its delta, so it ends.
+    """
+    for base in term.powers:
+        if not isinstance(base, Delta):
+            continue
+        left, right = base.args
+        for axis, other in ((left, right), (right, left)):
+            if axis in term.bound:
+                rest = {b: p for b, p in term.powers.items() if b != base}
+                kept = tuple(a for a in term.bound if a != axis)
+                return contract(Term(term.coefficient, rest, kept).renamed({axis: other}))
+        rest = {b: p for b, p in term.powers.items() if b != base}
+        if any(right in free_axes(b) for b in rest):
+            moved = Term(term.coefficient, rest, term.bound).renamed({right: left})
+            return contract(Term(moved.coefficient, merge(moved.powers, {base: sp.S.One}), moved.bound))
+    return term
+
+
+def from_terms(terms: Iterable[Term]) -> sp.Expr:
+    """Close terms into an expression; :class:`Total` moves independent factors out by itself."""
+    return sp.Add(*(t.coefficient * Total(t.product, *t.bound) for t in terms))
+
+
+def factor_common(expr: sp.Expr) -> sp.Expr:
+    """Take out the factors that all terms of a sum share: A·x − A·Σ(A·x) becomes A·(x − Σ(A·x))."""
+    if not isinstance(expr, sp.Add):
+        return expr
+    parts = [powers_of(term) for term in expr.args]
+    shared: Powers = {}
+    for base, power in parts[0].items():
+        powers = [part.get(base, sp.S.Zero) for part in parts]
+        if not base.is_number and all(p.is_number and p > 0 for p in powers):
+            shared[base] = min(powers)
+        elif not base.is_number and all(p == power for p in powers):
+            shared[base] = power
+    if not shared:
+        return expr
+    common = Term(sp.S.One, shared).product
+    inverse = {base: -power for base, power in shared.items()}
+    rest = sp.Add(*(sp.Mul(*(b**p for b, p in merge(part, inverse).items())) for part in parts))
+    return sp.Mul(common, rest)

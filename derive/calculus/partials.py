@@ -1,0 +1,78 @@
+"""Partial derivatives of a definition's value with respect to the entries of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sympy as sp
+
+from derive.algebra import Axis, Binder, Delta, Entry, Indicator, Tensor, Total
+from derive.errors import DerivationError
+
+
+@dataclass(frozen=True)
+class Partial:
+    """``∂value = Σ_bound weight · ∂X[indices]``, one occurrence of X in the value."""
+
+    indices: tuple[sp.Expr, ...]
+    weight: sp.Expr
+    bound: tuple[Axis, ...] = ()
+
+
+def partials(value: sp.Expr, tensor: Tensor) -> Iterator[Partial]:
+    """Every occurrence of a tensor in a value, with the derivative with respect to that occurrence.
+
+    Entries and sums are replaced by scalars, SymPy differentiates the scalar expression, and the
+    chain rule goes on inside the sums. Indicators are constants: they jump, and have no gradient.
+
+    Raises
+    ------
+    DerivationError: where SymPy knows no derivative, naming the function.
+    """
+    scalars = {part: sp.Dummy(real=True) for part in _parts(value) if _depends(part, tensor)}
+    scalar = value.xreplace(scalars)
+    back = {dummy: part for part, dummy in scalars.items()}
+    for part, dummy in scalars.items():
+        weight = _scalar_derivative(scalar, dummy, value).xreplace(back)
+        if weight == 0:
+            continue
+        if isinstance(part, Entry):
+            yield Partial(part.indices, weight)
+        elif isinstance(part, Total):
+            body, axes = part.open()
+            for inner in partials(body, tensor):
+                yield Partial(inner.indices, weight * inner.weight, (*axes, *inner.bound))
+        else:
+            raise DerivationError(f"{type(part).__name__} in {value} has no derivative: differentiate before stabilising")
+
+
+def _parts(value: sp.Expr) -> tuple[sp.Expr, ...]:
+    """The entries and binders of a value that stand outside other binders, in a fixed order."""
+    found: dict[sp.Expr, None] = {}
+
+    def visit(node: sp.Basic) -> None:
+        if isinstance(node, (Entry, Binder)):
+            found.setdefault(node)
+        elif not isinstance(node, (Indicator, Delta)):
+            for arg in node.args:
+                visit(arg)
+
+    visit(value)
+    return tuple(sorted(found, key=sp.default_sort_key))
+
+
+def _depends(part: sp.Expr, tensor: Tensor) -> bool:
+    return any(entry.base == tensor for entry in part.atoms(Entry))
+
+
+def _scalar_derivative(scalar: sp.Expr, dummy: sp.Dummy, value: sp.Expr) -> sp.Expr:
+    derivative = sp.diff(scalar, dummy)
+    unknown = derivative.atoms(sp.Derivative, sp.Subs, sp.DiracDelta)
+    if unknown:
+        functions = sorted({type(f).__name__ for f in scalar.atoms(sp.Function) if f.has(dummy)})
+        raise DerivationError(
+            f"{', '.join(functions)} has no derivative that can be used here, in {value}; "
+            "write the definition with differentiable functions, or keep this tensor out of the gradients"
+        )
+    return derivative

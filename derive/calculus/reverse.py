@@ -1,0 +1,179 @@
+"""Reverse mode: from a forward program to the program of its cotangents.
+
+For ``Y[y] := f`` the cotangent of each tensor X that f mentions gains
+
+    dX[p] += Σ_y dY[y] · ∂f/∂X[p],
+
+where ∂X[q]/∂X[p] is a product of Kronecker deltas, contracted at once. Sub-expressions that spell an
+earlier definition are folded back into its name, what all terms share is factored out, and sums over
+fewer axes than their surroundings get a name of their own. Definitions are never expanded, so the
+compact form appears by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sympy as sp
+
+from derive.algebra import Axis, Delta, Entry, Tensor, Total, factor_common, fold, free_axes, fresh, from_terms, terms_of
+from derive.algebra.binders import rewrite
+from derive.algebra.fold import Equation
+from derive.calculus.partials import partials
+from derive.calculus.rules import Rule, reason_for_reduction, rule_for
+from derive.calculus.steps import Derivation, Step
+from derive.forward.program import Definition, Input, Output, Program
+
+
+def backward(program: Program) -> Derivation:
+    """Derive the cotangents of all differentiable inputs from the cotangents of the outputs.
+
+    The derived program's inputs are the cotangents ``dO`` of the outputs, each optional (missing
+    means zero), and the forward tensors that the gradients use. Its outputs are ``dX`` for every
+    differentiable input X, in the order in which the inputs were declared.
+
+    Raises
+    ------
+    DerivationError: where a definition holds something that has no derivative.
+    """
+    return _Reverse(program).derive()
+
+
+class _Reverse:
+    """The state of one derivation: cotangents gathered so far, definitions and steps made so far."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.axes: dict[str, tuple[Axis, ...]] = {i.name: i.axes for i in program.inputs}
+        self.axes |= {d.name: d.axes for d in program.definitions}
+        self.cotangents = {name: Tensor(f"d{name}", *axes) for name, axes in self.axes.items()}
+        self.equations: list[Equation] = [(d.target, d.value) for d in program.definitions]
+        self.gathered: dict[str, list[sp.Expr]] = {}
+        self.pending: dict[str, list[Step]] = {}
+        self.definitions: list[Definition] = []
+        self.steps: list[Step] = []
+        self.seeds: list[Input] = []
+
+    def derive(self) -> Derivation:
+        for output in self.program.outputs:
+            self._seed(output)
+        remaining = list(self.program.definitions)
+        while remaining:
+            definition = remaining.pop()
+            if definition.name in self.gathered:
+                self._define_cotangent(definition.name)
+            if self._has_cotangent(definition.name):
+                for tensor, axes in self._differentiable(definition):
+                    self._differentiate(definition, tensor, axes)
+            for given in self.program.inputs:
+                if given.name in self.gathered and not any(d.mentions(given.tensor) for d in remaining):
+                    self._define_cotangent(given.name)
+        return Derivation(self.program, self._program(), tuple(self.steps))
+
+    def _seed(self, output: Output) -> None:
+        """The cotangent of an output is an input; if the program also uses the output, it is one term of a sum."""
+        used = any(d.mentions(output.tensor) for d in self.program.definitions)
+        tensor = Tensor(f"d{output.name}_given", *output.axes) if used else self.cotangents[output.name]
+        self.seeds.append(Input(tensor, output.axes, f"cotangent of {output.name}", 0))
+        if used:
+            self.gathered[output.name] = [tensor[output.axes]]
+
+    def _has_cotangent(self, name: str) -> bool:
+        tensor = self.cotangents[name]
+        return any(s.tensor == tensor for s in self.seeds) or any(d.target.base == tensor for d in self.definitions)
+
+    def _differentiable(self, definition: Definition) -> Iterator[tuple[Tensor, tuple[Axis, ...]]]:
+        for name in sorted({str(e.tensor.name) for e in definition.value.atoms(Entry) if not e.tensor.boolean}):
+            yield next(e.tensor for e in definition.value.atoms(Entry) if e.tensor.name == name), self.axes[name]
+
+    def _differentiate(self, definition: Definition, tensor: Tensor, axes: tuple[Axis, ...]) -> None:
+        """Add what one definition contributes to the cotangent of a tensor it mentions."""
+        name = str(tensor.name)
+        own = tuple(fresh(a) for a in definition.axes)
+        cotangent = self.cotangents[definition.name][own]
+        raw, contracted = sp.S.Zero, sp.S.Zero
+        for part in partials(definition.at(*own), tensor):
+            deltas = [Delta(p, q) for p, q in zip(axes, part.indices, strict=True)]
+            piece = Total(sp.Mul(cotangent, part.weight, *deltas), *own, *part.bound)
+            raw += piece
+            contracted += from_terms(terms_of(piece))
+        if contracted == 0:
+            return
+        rule = rule_for(definition, tensor, self.program)
+        target = self.cotangents[name][axes]
+        self.pending.setdefault(name, []).append(_step(rule, target, raw, contracted, definition))
+        self.gathered.setdefault(name, []).append(contracted)
+
+    def _define_cotangent(self, name: str) -> None:
+        """Close a cotangent: sum its contributions, fold, factor, and name inner reductions."""
+        contributions = self.gathered.pop(name)
+        target = self.cotangents[name][self.axes[name]]
+        self.steps += self.pending.pop(name, [])
+        total = sp.Add(*contributions)
+        if len(contributions) > 1:
+            reason = f"{name} is used in {len(contributions)} places, and the cotangents of all uses add up"
+            self.steps.append(_step(Rule("sum over uses", reason), target, total, total))
+        folded = fold(total, self.equations)
+        if folded != total:
+            known = {e.base for e in total.atoms(Entry)}
+            back = sorted({str(e.tensor.name) for e in folded.atoms(Entry) if e.base not in known})
+            rule = Rule("fold", f"what spells {', '.join(back)} is written by name again")
+            self.steps.append(_step(rule, target, total, folded))
+        compact = factor_common(folded)
+        if compact != folded:
+            self.steps.append(_step(Rule("factor", "every term has this factor in common"), target, folded, compact))
+        self._define(target, self._name_reductions(compact, target))
+
+    def _name_reductions(self, value: sp.Expr, target: Entry) -> sp.Expr:
+        """Give a name to every sum that stands inside a value and has fewer axes than the target."""
+        own = set(target.indices)
+
+        def name(node: sp.Expr) -> sp.Expr:
+            if not isinstance(node, Total) or not free_axes(node) < own or node == value:
+                return node
+            for entry, known in self.equations:
+                if known == node:
+                    return entry
+            axes = tuple(a for a in target.indices if a in free_axes(node))
+            entry = Tensor(self._free_name("r"), *axes)[axes]
+            rule = Rule("name a reduction", reason_for_reduction(axes, self.program))
+            self.steps.append(_step(rule, entry, node, node))
+            self._define(entry, node)
+            return entry
+
+        return rewrite(value, name) if isinstance(value, (sp.Mul, sp.Add)) else value
+
+    def _free_name(self, stem: str) -> str:
+        taken = {str(e.tensor.name) for e, _ in self.equations} | self.axes.keys()
+        return next(n for k in range(1, len(taken) + 2) if (n := stem if k == 1 else f"{stem}{k}") not in taken)
+
+    def _define(self, target: Entry, value: sp.Expr) -> None:
+        self.definitions.append(Definition(target, value))
+        self.equations.append((target, value))
+
+    def _program(self) -> Program:
+        """The backward program, with the forward tensors that it uses as further inputs."""
+        defined = {d.target.base for d in self.definitions}
+        used = {e.base for d in self.definitions for e in d.value.atoms(Entry)} - defined
+        forward = [i for i in self.program.inputs if i.tensor in used]
+        kept = [Input(d.target.base, d.axes, f"{d.name} of the forward pass") for d in self.program.definitions]
+        inputs = (*self.seeds, *forward, *(i for i in kept if i.tensor in used))
+        outputs = tuple(
+            Output(self.cotangents[i.name], i.axes, f"gradient with respect to {i.name}")
+            for i in self.program.inputs
+            if self.cotangents[i.name] in defined
+        )
+        return Program(
+            f"{self.program.name}_backward",
+            f"Gradients of {self.program.name}, derived from its definitions.",
+            inputs,
+            self.program.parameters,
+            tuple(self.definitions),
+            outputs,
+            self.program.axis_meaning,
+            self.program.writing,
+        )
+
+
+def _step(rule: Rule, target: Entry, before: sp.Expr, after: sp.Expr, *forward: Definition) -> Step:
+    return Step(str(target.tensor.name), rule.name, target, before, after, rule.reason, forward)

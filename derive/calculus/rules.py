@@ -1,0 +1,75 @@
+"""The names and reasons of differentiation steps: which lemma a definition's form makes of the chain rule.
+
+Nothing is differentiated here. The derivative of every definition is computed from its primitive form;
+these rules only say, in one sentence each, what that computation amounts to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy as sp
+
+from derive.algebra import Axis, Entry, Tensor, Total, free_axes
+from derive.forward import softmax
+from derive.forward.program import Definition, Program
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule's name and the reason it gives for a step."""
+
+    name: str
+    reason: str
+
+
+def rule_for(definition: Definition, tensor: Tensor, program: Program) -> Rule:
+    """The rule by which a definition passes its cotangent to a tensor that it mentions."""
+    name, target = str(tensor.name), definition.name
+    form = softmax.recognise(definition)
+    if form is not None:
+        rows = plural(tuple(a for a in definition.axes if a != form.over), program)
+        return Rule("softmax", f"{target} is a softmax of {name} over the {meaning(form.over, program)}, one for each of the {rows}")
+    if isinstance(definition.value, sp.log):
+        return Rule("logsumexp", f"{target} is the logarithm of a softmax's denominator, so its derivative is that softmax")
+    for term in sp.Add.make_args(definition.value):
+        entries = [e for e in term.atoms(Entry) if e.base == tensor]
+        if not entries:
+            continue
+        if isinstance(term, Entry):
+            return Rule("added term", f"{name} is added, so the cotangent passes through unchanged")
+        factors = [f for f in sp.Mul.make_args(term) if isinstance(f, Total)]
+        if len(factors) == 1 and _is_product(factors[0]):
+            return _product_rule(definition, entries[0], term, factors[0], program)
+    return Rule("chain rule", f"{target} depends on {name} entry by entry")
+
+
+def _is_product(total: sp.Expr) -> bool:
+    return isinstance(total, Total) and all(isinstance(f, Entry) for f in sp.Mul.make_args(total.body))
+
+
+def _product_rule(definition: Definition, entry: Entry, term: sp.Expr, total: sp.Expr, program: Program) -> Rule:
+    other = next(f for f in sp.Mul.make_args(total.body) if f != entry)
+    axes = tuple(a for a in definition.axes if a not in free_axes(entry))
+    scalars = [f for f in sp.Mul.make_args(term) if f != total]
+    along = f", and the factor {' '.join(map(str, scalars))} comes along" if scalars else ""
+    return Rule(
+        "product",
+        f"{entry.tensor.name} is multiplied by {other.tensor.name}; the sum runs over the {plural(axes, program)}, "
+        f"which {entry.tensor.name} does not have{along}",
+    )
+
+
+def reason_for_reduction(axes: tuple[Axis, ...], program: Program) -> str:
+    """Why a sum gets a name: it holds one number per entry of fewer axes."""
+    return f"one number for each of the {plural(axes, program)}" if axes else "one number"
+
+
+def meaning(axis: Axis, program: Program) -> str:
+    """What an axis runs over, in words."""
+    return program.axis_meaning.get(axis.name, f"values of {axis.name}")
+
+
+def plural(axes: tuple[Axis, ...], program: Program) -> str:
+    """What several axes run over, in words."""
+    return " and ".join(meaning(a, program) for a in axes)

@@ -1,0 +1,285 @@
+"""Programs: ordered definitions with named inputs, parameters and outputs.
+
+A program is data. Differentiation, proof, lowering, printing and documents read it; nothing else
+about an operation is written down anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import sympy as sp
+
+from derive.algebra import Axis, Entry, Tensor, free_axes
+from derive.algebra.axes import check_axes
+from derive.algebra.binders import rewrite
+from derive.algebra.tensors import Values
+from derive.errors import AlgebraError, DefinitionError
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor that the caller gives.
+
+    ``neutral`` makes it optional: leaving the input out is the same as this value everywhere
+    (0 for what is added, 1 for what multiplies). An optional input broadcasts to its axes.
+    """
+
+    tensor: Tensor
+    axes: tuple[Axis, ...]
+    meaning: str
+    neutral: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+        return str(self.tensor.name)
+
+    @property
+    def entry(self) -> Entry:
+        """The tensor at its own axes."""
+        return self.tensor[self.axes]
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether a gradient is asked for: all but 0/1 tensors."""
+        return not self.tensor.boolean
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A scalar that the caller may set; it gets no gradient. ``default`` may mention sizes."""
+
+    symbol: sp.Symbol
+    default: sp.Expr
+    meaning: str
+
+    @property
+    def name(self) -> str:
+        """The symbol's name."""
+        return str(self.symbol.name)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """An equation ``target := value``; the only binder in the value is a sum over named axes."""
+
+    target: Entry
+    value: sp.Expr
+
+    @property
+    def name(self) -> str:
+        """The name of the defined tensor."""
+        return str(self.target.tensor.name)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The target's axes."""
+        return self.target.indices  # type: ignore[no-any-return]
+
+    def mentions(self, tensor: Tensor) -> bool:
+        """Whether the value uses a tensor."""
+        return any(entry.base == tensor for entry in self.value.atoms(Entry))
+
+    def at(self, *axes: sp.Expr) -> sp.Expr:
+        """The value at other indices."""
+        return self.value.xreplace(dict(zip(self.axes, axes, strict=True)))
+
+
+@dataclass(frozen=True)
+class Output:
+    """A tensor that the program returns; ``statistic`` marks one kept in the accumulation dtype."""
+
+    tensor: Tensor
+    axes: tuple[Axis, ...]
+    meaning: str
+    statistic: bool = False
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+        return str(self.tensor.name)
+
+    @property
+    def entry(self) -> Entry:
+        """The tensor at its own axes."""
+        return self.tensor[self.axes]
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a convention writes a program: names that differ from the tensors' own, as text and LaTeX."""
+
+    text: Mapping[str, str] = field(default_factory=dict)
+    latex: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Named inputs, parameters, ordered definitions and outputs; immutable.
+
+    ``axis_meaning`` says what each axis runs over ("queries"), for reasons in steps;
+    ``writing`` holds the names that the row and column conventions use.
+    """
+
+    name: str
+    summary: str
+    inputs: tuple[Input, ...]
+    parameters: tuple[Parameter, ...]
+    definitions: tuple[Definition, ...]
+    outputs: tuple[Output, ...]
+    axis_meaning: Mapping[str, str] = field(default_factory=dict)
+    writing: Mapping[str, Writing] = field(default_factory=dict)
+
+    def input(self, name: str) -> Input:
+        """The input of that name."""
+        return _named(self, "input", self.inputs, name)
+
+    def output(self, name: str) -> Output:
+        """The output of that name."""
+        return _named(self, "output", self.outputs, name)
+
+    def definition(self, name: str) -> Definition:
+        """The definition of that name."""
+        return _named(self, "definition", self.definitions, name)
+
+    @property
+    def optional(self) -> dict[str, int]:
+        """The optional inputs and the values that leaving them out stands for."""
+        return {i.name: i.neutral for i in self.inputs if i.neutral is not None}
+
+    def plain(self) -> Program:
+        """The program with its required inputs and its first output alone."""
+        return self.without(*self.optional).returning(self.outputs[0].name)
+
+    def without(self, *names: str) -> Program:
+        """The program with optional inputs left out: each is replaced by its neutral value."""
+        dropped = {self.input(name).tensor: self.input(name) for name in names}
+        for given in dropped.values():
+            if given.neutral is None:
+                raise DefinitionError(f"{self.name}: input {given.name} is not optional")
+
+        def neutral(expr: sp.Expr) -> sp.Expr:
+            gone = dropped.get(expr.base) if isinstance(expr, Entry) else None
+            return expr if gone is None else sp.Integer(gone.neutral)
+
+        definitions = []
+        constants: dict[Tensor, sp.Expr] = {}
+        for definition in self.definitions:
+            value = rewrite(definition.value, lambda e: constants.get(e.base, e) if isinstance(e, Entry) else e)
+            value = rewrite(value, neutral)
+            if value.is_number:
+                constants[definition.target.base] = value
+            else:
+                definitions.append(replace(definition, value=value))
+        kept = tuple(i for i in self.inputs if i.tensor not in dropped)
+        return replace(self, inputs=kept, definitions=tuple(definitions))
+
+    def returning(self, *names: str) -> Program:
+        """The program with only the named outputs, and only the definitions that they need."""
+        outputs = tuple(self.output(name) for name in names)
+        needed = {o.tensor for o in outputs}
+        definitions: list[Definition] = []
+        for definition in reversed(self.definitions):
+            if definition.target.base in needed:
+                needed |= {e.base for e in definition.value.atoms(Entry)}
+                definitions.insert(0, definition)
+        return replace(self, definitions=tuple(definitions), outputs=outputs)
+
+
+def _named(program: Program, kind: str, items: tuple, name: str):  # type: ignore[no-untyped-def,type-arg]
+    for item in items:
+        if item.name == name:
+            return item
+    known = ", ".join(item.name for item in items)
+    raise DefinitionError(f"{program.name} has no {kind} {name!r}; it has {known}")
+
+
+class Builder:
+    """Collects a program's parts in the order in which they are written.
+
+    >>> from derive.algebra import Axis, Total
+    >>> i, j, c = Axis("i", "n"), Axis("j", "m"), Axis("c", "d")
+    >>> p = Builder("scores", "Scores of queries against keys.")
+    >>> Q, K = p.input("Q", i, c), p.input("K", j, c)
+    >>> S = p.define("S", (i, j), Total(Q[i, c] * K[j, c], c))
+    >>> p.output("S").build().definitions[0].value
+    Total(K[j, _1]*Q[i, _1], _1)
+    """
+
+    def __init__(self, name: str, summary: str) -> None:
+        self.name, self.summary = name, summary
+        self._inputs: list[Input] = []
+        self._parameters: list[Parameter] = []
+        self._definitions: list[Definition] = []
+        self._outputs: list[Output] = []
+        self._axes: dict[str, tuple[Axis, ...]] = {}
+        self._tensors: dict[str, Tensor] = {}
+
+    def input(
+        self, name: str, *axes: Axis, meaning: str = "", optional: int | None = None, values: Values = "real"
+    ) -> Tensor:
+        """Declare an input tensor; ``optional`` is the value that leaving it out stands for."""
+        tensor = self._new(name, axes, values)
+        self._inputs.append(Input(tensor, axes, meaning, optional))
+        return tensor
+
+    def parameter(self, name: str, default: sp.Expr, meaning: str = "") -> sp.Symbol:
+        """Declare a scalar parameter: an integer if its default is one, else a real number."""
+        default = sp.sympify(default)
+        symbol = sp.Symbol(name, integer=True) if default.is_integer else sp.Symbol(name, real=True)
+        self._parameters.append(Parameter(symbol, default, meaning))
+        return symbol
+
+    def define(self, name: str, axes: tuple[Axis, ...], value: sp.Expr, *, values: Values = "real") -> Tensor:
+        """Add the definition ``name[axes] := value``; errors name the definition and what is wrong with it."""
+        tensor = self._new(name, axes, values)
+        value = sp.sympify(value)
+        loose = sorted(a.name for a in free_axes(value) - set(axes))
+        if loose:
+            raise DefinitionError(
+                f"{self.name}: {name}[{', '.join(map(str, axes))}] mentions axis {', '.join(loose)}, which is neither "
+                f"an axis of {name} nor summed over; add it to {name}, or sum with Total(…, {', '.join(loose)})"
+            )
+        known = {t for t in self._tensors.values() if t != tensor}
+        for entry in sorted(value.atoms(Entry), key=str):
+            if entry.base not in known:
+                raise DefinitionError(f"{self.name}: {name} mentions {entry}, which no input or earlier definition gives")
+        self._definitions.append(Definition(tensor[axes], value))
+        return tensor
+
+    def output(self, name: str, meaning: str = "", *, statistic: bool = False) -> Builder:
+        """Return a defined tensor."""
+        if name not in {d.name for d in self._definitions}:
+            raise DefinitionError(f"{self.name}: output {name} is not defined")
+        self._outputs.append(Output(self._tensors[name], self._axes[name], meaning, statistic))
+        return self
+
+    def build(
+        self, *, axis_meaning: Mapping[str, str] | None = None, writing: Mapping[str, Writing] | None = None
+    ) -> Program:
+        """The finished program."""
+        if not self._outputs:
+            raise DefinitionError(f"{self.name} has no output; end with .output(name)")
+        return Program(
+            self.name,
+            self.summary,
+            tuple(self._inputs),
+            tuple(self._parameters),
+            tuple(self._definitions),
+            tuple(self._outputs),
+            dict(axis_meaning or {}),
+            dict(writing or {}),
+        )
+
+    def _new(self, name: str, axes: tuple[Axis, ...], values: Values) -> Tensor:
+        if name in self._tensors:
+            raise DefinitionError(f"{self.name}: {name} is already there; every tensor is defined once")
+        try:
+            check_axes(axes, name)
+        except AlgebraError as error:
+            raise DefinitionError(f"{self.name}: {error}") from None
+        self._axes[name] = axes
+        self._tensors[name] = Tensor(name, *axes, values=values)
+        return self._tensors[name]

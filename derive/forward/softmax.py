@@ -1,0 +1,46 @@
+"""Softmax from its primitive form: exponentials over their sum. Its gradient is derived, never typed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy as sp
+
+from derive.algebra import Axis, Total, free_axes, powers_of
+from derive.forward.program import Definition
+
+
+def softmax(score: sp.Expr, over: Axis, visible: sp.Expr | int = 1) -> sp.Expr:
+    """``visible · exp(score) / Σ_over visible · exp(score)``; ``visible`` is 0 or 1."""
+    weight = visible * sp.exp(score)
+    return weight / Total(weight, over)
+
+
+def logsumexp(score: sp.Expr, over: Axis, visible: sp.Expr | int = 1) -> sp.Expr:
+    """``log Σ_over visible · exp(score)``, the natural logarithm of softmax's denominator."""
+    return sp.log(Total(visible * sp.exp(score), over))
+
+
+@dataclass(frozen=True)
+class SoftmaxForm:
+    """What a definition that spells a softmax is a softmax of."""
+
+    score: sp.Expr
+    over: Axis
+    visible: sp.Expr
+
+
+def recognise(definition: Definition) -> SoftmaxForm | None:
+    """The score, axis and visibility if a definition is ``softmax(score, over, visible)``, else None.
+
+    Used to name the rule and to write ``softmax(S)``; nothing is differentiated by it.
+    """
+    numerator = [base for base, power in powers_of(definition.value).items() if power == 1]
+    scores = [base.args[0] for base in numerator if isinstance(base, sp.exp)]
+    if len(scores) != 1:
+        return None
+    visible = sp.Mul(*(base for base in numerator if not isinstance(base, sp.exp)))
+    for axis in sorted(free_axes(scores[0]) & set(definition.axes), key=lambda a: a.name):
+        if softmax(scores[0], axis, visible) == definition.value:
+            return SoftmaxForm(scores[0], axis, visible)
+    return None

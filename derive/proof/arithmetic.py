@@ -1,0 +1,158 @@
+"""Kinds of numbers that a program can be evaluated over; the interpreter is the same for all.
+
+An arithmetic supplies constants and functions; its numbers support ``+``, ``-``, ``*`` and ``**``
+with integer exponents.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import mpmath
+import sympy as sp
+
+from derive.errors import AlgebraError
+
+Number = Any
+
+
+class Arithmetic(Protocol):
+    """What the interpreter needs from a kind of numbers."""
+
+    def number(self, value: Any) -> Number:
+        """The number for an exact value (int, Fraction, SymPy number, or one of its own)."""
+
+    def function(self, function: type[sp.Function], *args: Number) -> Number:
+        """A function such as ``sympy.exp`` at numbers."""
+
+    def power(self, base: Number, exponent: sp.Rational) -> Number:
+        """A rational power."""
+
+
+class Symbolic:
+    """Exact SymPy numbers: ``exp(1/2)`` stays ``exp(1/2)``. The symbolic oracle."""
+
+    def number(self, value: Any) -> sp.Expr:
+        """A SymPy number; floats are refused, because they are not exact."""
+        if isinstance(value, Fraction):
+            return sp.Rational(value.numerator, value.denominator)
+        if isinstance(value, float) and value not in (float("inf"), float("-inf")):
+            raise AlgebraError(f"{value!r} is a float; the exact interpreter takes integers, fractions and SymPy numbers")
+        return sp.sympify(value) if not isinstance(value, str) else sp.Rational(Fraction(value))
+
+    def function(self, function: type[sp.Function], *args: sp.Expr) -> sp.Expr:
+        """The function applied; log 0 is −∞, the limit that a row without visible keys has."""
+        return -sp.oo if function is sp.log and args[0] == 0 else function(*args)
+
+    def power(self, base: sp.Expr, exponent: sp.Rational) -> sp.Expr:
+        """SymPy's power."""
+        return base**exponent
+
+
+class Decimals:
+    """Floating-point numbers with many digits (mpmath): a reference that rounds far below float64."""
+
+    def __init__(self, digits: int = 50) -> None:
+        self.context = mpmath.mp.clone()
+        self.context.dps = digits
+
+    def number(self, value: Any) -> Any:
+        """A number rounded to the working precision."""
+        if isinstance(value, Fraction):
+            return self.context.mpf(value.numerator) / value.denominator
+        if isinstance(value, sp.Basic):
+            return self.context.mpf(sp.Rational(value).p) / sp.Rational(value).q if value.is_Rational else self._real(value)
+        return self.context.mpf(value)
+
+    def _real(self, value: sp.Basic) -> Any:
+        if value in (sp.oo, -sp.oo):
+            return self.context.mpf("inf") * (1 if value == sp.oo else -1)
+        return self.context.mpf(str(sp.N(value, self.context.dps + 5)))
+
+    def function(self, function: type[sp.Function], *args: Any) -> Any:
+        """mpmath's function of the same name."""
+        return getattr(self.context, function.__name__)(*args)
+
+    def power(self, base: Any, exponent: sp.Rational) -> Any:
+        """mpmath's power."""
+        return self.context.power(base, self.number(exponent)) if exponent.q != 1 else base ** int(exponent)
+
+
+class Weights:
+    """Fractions, with functions as unknown but fixed positive values: equal arguments, equal weights.
+
+    A statement that holds here does not rest on what exp is, only on its being a function.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.known: dict[tuple[str, tuple[Fraction, ...]], Fraction] = {}
+
+    def number(self, value: Any) -> Fraction:
+        """A fraction; strings such as ``"1/2"`` are parsed as fractions, never evaluated."""
+        return Fraction(value.p, value.q) if isinstance(value, sp.Rational) else Fraction(value)
+
+    def function(self, function: type[sp.Function], *args: Fraction) -> Fraction:
+        """A positive rational that depends on the function and its arguments alone."""
+        key = (function.__name__, args)
+        if key not in self.known:
+            chance = random.Random(f"{self.seed} {key}")
+            self.known[key] = Fraction(chance.randint(1, 1000), chance.randint(1, 1000))
+        return self.known[key]
+
+    def power(self, base: Fraction, exponent: sp.Rational) -> Fraction:
+        """An integer power; a root is treated as an unknown function."""
+        return base ** int(exponent) if exponent.q == 1 else self.function(sp.root, base, Fraction(exponent.p, exponent.q))
+
+
+@dataclass(frozen=True)
+class DualNumber:
+    """``value + tangent·ε`` with ε² = 0."""
+
+    value: Number
+    tangent: Number
+
+    def __add__(self, other: DualNumber) -> DualNumber:
+        return DualNumber(self.value + other.value, self.tangent + other.tangent)
+
+    def __mul__(self, other: DualNumber) -> DualNumber:
+        return DualNumber(self.value * other.value, self.value * other.tangent + self.tangent * other.value)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.value == (other.value if isinstance(other, DualNumber) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class Duals:
+    """Dual numbers over another arithmetic: forward-mode differentiation that shares no code with reverse mode."""
+
+    def __init__(self, base: Arithmetic) -> None:
+        self.base = base
+
+    def number(self, value: Any) -> DualNumber:
+        """A constant, or a dual number as it is."""
+        return value if isinstance(value, DualNumber) else DualNumber(self.base.number(value), self.base.number(0))
+
+    def dual(self, value: Any, tangent: Any) -> DualNumber:
+        """A variable that moves at a given rate."""
+        return DualNumber(self.base.number(value), self.base.number(tangent))
+
+    def function(self, function: type[sp.Function], *args: DualNumber) -> DualNumber:
+        """The chain rule for the scalar functions of definitions."""
+        (x,) = args
+        value = self.base.function(function, x.value)
+        if function is sp.exp:
+            return DualNumber(value, value * x.tangent)
+        if function is sp.log:
+            return DualNumber(value, self.base.power(x.value, sp.Integer(-1)) * x.tangent if x.value != 0 else x.tangent)
+        raise AlgebraError(f"dual numbers know no derivative of {function.__name__}")
+
+    def power(self, base: DualNumber, exponent: sp.Rational) -> DualNumber:
+        """The power rule."""
+        slope = self.base.number(exponent) * self.base.power(base.value, exponent - 1)
+        return DualNumber(self.base.power(base.value, exponent), slope * base.tangent)

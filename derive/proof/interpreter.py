@@ -1,0 +1,218 @@
+"""The exact interpreter: evaluates a program entry by entry, straight from its definitions.
+
+It is the oracle of the symbolic side. It shares nothing with lowering, printers or generated code:
+a sum is a loop over an axis, and a hidden entry is skipped, not multiplied by zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import sympy as sp
+
+from derive.proof.arithmetic import Arithmetic, Number, Symbolic
+from derive.algebra.axes import Axis
+from derive.algebra.binders import Maximum, Total
+from derive.algebra.tensors import Delta, Entry, Indicator, Visible
+from derive.errors import AlgebraError
+from derive.forward.program import Program
+
+Nested = Any
+"""A number, or a (nested) sequence of numbers: an array's rows."""
+
+
+def interpret(
+    program: Program,
+    inputs: Mapping[str, Nested],
+    *,
+    sizes: Mapping[str, int] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    arithmetic: Arithmetic | None = None,
+) -> dict[str, Nested]:
+    """Evaluate every definition of a program.
+
+    Parameters
+    ----------
+    inputs: nested lists of exact numbers, each shaped like the input's axes; optional ones may be missing.
+    sizes: sizes by name, needed only where an empty list hides them.
+    parameters: values of parameters; a missing one takes its default.
+    arithmetic: the kind of numbers; :class:`~derive.proof.arithmetic.Symbolic` if not given.
+
+    Returns
+    -------
+    The nested lists of all definitions by name, outputs among them.
+
+    Raises
+    ------
+    AlgebraError: an input is missing, has another shape, or an expression cannot be evaluated.
+    """
+    machine = _Machine(program, arithmetic or Symbolic(), dict(sizes or {}))
+    machine.take_inputs(inputs)
+    machine.take_parameters(parameters or {})
+    return {d.name: machine.define(d.target, d.value) for d in program.definitions}
+
+
+class _Machine:
+    """Tensors as dictionaries from index tuples to numbers."""
+
+    def __init__(self, program: Program, arithmetic: Arithmetic, sizes: dict[str, int]) -> None:
+        self.program, self.arithmetic, self.sizes = program, arithmetic, sizes
+        self.tensors: dict[str, dict[tuple[int, ...], Number]] = {}
+        self.scalars: dict[sp.Symbol, Number] = {}
+        self.memory: dict[tuple[sp.Expr, tuple[int, ...]], Number] = {}
+        self.zero, self.one = arithmetic.number(0), arithmetic.number(1)
+
+    def take_inputs(self, inputs: Mapping[str, Nested]) -> None:
+        unknown = sorted(inputs.keys() - {i.name for i in self.program.inputs})
+        if unknown:
+            raise AlgebraError(f"{self.program.name} has no input {', '.join(unknown)}")
+        for given in self.program.inputs:
+            if given.name in inputs:
+                for size, length in zip(given.tensor.shape, _shape(inputs[given.name], len(given.axes)), strict=False):
+                    known = self.sizes.setdefault(str(size), length)
+                    if known != length:
+                        raise AlgebraError(f"{self.program.name}: {given.name} has {length} where {size} is {known}")
+        for given in self.program.inputs:
+            if given.name in inputs:
+                self.tensors[given.name] = self._read(given.name, given.axes, inputs[given.name])
+            elif given.neutral is None:
+                raise AlgebraError(f"{self.program.name}: input {given.name} is missing")
+            else:
+                value = self.arithmetic.number(given.neutral)
+                self.tensors[given.name] = dict.fromkeys(self._indices(given.axes), value)
+
+    def take_parameters(self, parameters: Mapping[str, Any]) -> None:
+        unknown = sorted(parameters.keys() - {p.name for p in self.program.parameters})
+        if unknown:
+            raise AlgebraError(f"{self.program.name} has no parameter {', '.join(unknown)}")
+        for parameter in self.program.parameters:
+            if parameter.name in parameters:
+                value = parameters[parameter.name]
+            else:
+                value = parameter.default.subs({s: max(self._size(s), 1) for s in parameter.default.free_symbols})
+            self.scalars[parameter.symbol] = value if parameter.symbol.is_integer else self.arithmetic.number(value)
+
+    def define(self, target: Entry, value: sp.Expr) -> Nested:
+        axes = target.indices
+        entries = {at: self._value(value, dict(zip(axes, at, strict=True))) for at in self._indices(axes)}
+        self.tensors[str(target.tensor.name)] = entries
+        return _nested(entries, [self._size(a.size) for a in axes])
+
+    def _read(self, name: str, axes: tuple[Axis, ...], nested: Nested) -> dict[tuple[int, ...], Number]:
+        entries = {}
+        for at in self._indices(axes):
+            item = nested
+            for k in at:
+                if not isinstance(item, Sequence) or k >= len(item):
+                    raise AlgebraError(f"{self.program.name}: {name} is not a full array of its axes {', '.join(map(str, axes))}")
+                item = item[k]
+            entries[at] = self.arithmetic.number(item)
+        return entries
+
+    def _size(self, size: sp.Expr) -> int:
+        if str(size) not in self.sizes:
+            raise AlgebraError(f"{self.program.name}: size {size} cannot be read off the inputs; give it in sizes=")
+        return self.sizes[str(size)]
+
+    def _indices(self, axes: Sequence[Axis]) -> list[tuple[int, ...]]:
+        return list(product(*(range(self._size(a.size)) for a in axes)))
+
+    def _value(self, expr: sp.Expr, at: dict[Axis, int]) -> Number:
+        if isinstance(expr, Entry):
+            return self.tensors[str(expr.tensor.name)][tuple(self._index(i, at) for i in expr.indices)]
+        if expr.is_Rational:
+            return self.arithmetic.number(expr)
+        if isinstance(expr, Axis):
+            return self.arithmetic.number(at[expr])
+        if isinstance(expr, sp.Symbol):
+            return self._scalar(expr)
+        if isinstance(expr, (Total, Maximum)):
+            return self._reduced(expr, at)
+        if isinstance(expr, sp.Add):
+            return self._sum(self._value(a, at) for a in expr.args)
+        if isinstance(expr, sp.Mul):
+            return self._product(expr, at)
+        if isinstance(expr, Indicator):
+            return self.one if self._holds(expr.args[0], at) else self.zero
+        if isinstance(expr, Delta):
+            return self.one if at[expr.args[0]] == at[expr.args[1]] else self.zero
+        if isinstance(expr, sp.Pow) and expr.exp.is_Rational:
+            return self.arithmetic.power(self._value(expr.base, at), expr.exp)
+        if isinstance(expr, sp.Function):
+            return self.arithmetic.function(expr.func, *(self._value(a, at) for a in expr.args))
+        raise AlgebraError(f"the interpreter cannot evaluate {type(expr).__name__} in {expr}")
+
+    def _index(self, index: sp.Expr, at: dict[Axis, int]) -> int:
+        return at[index] if isinstance(index, Axis) else int(index.xreplace({**self.scalars, **at}))
+
+    def _scalar(self, symbol: sp.Symbol) -> Number:
+        value = self.scalars.get(symbol)
+        return self.arithmetic.number(self._size(symbol) if value is None else value)
+
+    def _sum(self, values: Any) -> Number:
+        total = self.zero
+        for value in values:
+            total = total + value
+        return total
+
+    def _product(self, expr: sp.Mul, at: dict[Axis, int]) -> Number:
+        """A product whose 0/1 factors are decided first: what they hide is not evaluated."""
+        gates = [f for f in expr.args if isinstance(f, Indicator) or (isinstance(f, Entry) and f.tensor.boolean)]
+        result = self.one
+        for gate in gates:
+            value = self._value(gate, at)
+            if value == self.zero:
+                return self.zero
+            result = result * value
+        for factor in expr.args:
+            if factor not in gates:
+                result = result * self._value(factor, at)
+        return result
+
+    def _reduced(self, expr: Total | Maximum, at: dict[Axis, int]) -> Number:
+        key = (expr, tuple(at[a] for a in sorted(at, key=str) if a in expr.free_symbols))
+        if key not in self.memory:
+            everywhere = ({**at, **dict(zip(expr.axes, more, strict=True))} for more in self._indices(expr.axes))
+            if isinstance(expr, Total):
+                self.memory[key] = self._sum(self._value(expr.body, inside) for inside in everywhere)
+            else:
+                self.memory[key] = self._largest(expr.body, list(everywhere))
+        return self.memory[key]
+
+    def _largest(self, body: sp.Expr, everywhere: list[dict[Axis, int]]) -> Number:
+        visibility, score = body.args if isinstance(body, Visible) else (sp.S.One, body)
+        seen = [self._value(score, at) for at in everywhere if self._value(visibility, at) != self.zero]
+        return max(seen) if seen else self.zero
+
+    def _holds(self, condition: sp.Basic, at: dict[Axis, int]) -> bool:
+        values: dict[sp.Basic, Any] = {a: sp.Integer(at[a]) for a in condition.atoms(Axis) if a in at}
+        for entry in condition.atoms(Entry):
+            values[entry] = sp.sympify(self._value(entry, at))
+        for symbol in condition.free_symbols:
+            if symbol in self.scalars:
+                values[symbol] = sp.sympify(self.scalars[symbol])
+        decided = condition.xreplace(values)
+        if decided not in (sp.true, sp.false):
+            raise AlgebraError(f"the condition {condition} is not decided by positions, parameters and inputs")
+        return bool(decided)
+
+
+def _shape(nested: Nested, rank: int) -> list[int]:
+    """The lengths down the first entries; shorter than the rank where an empty list hides the rest."""
+    shape = []
+    for _ in range(rank):
+        if not isinstance(nested, Sequence) or isinstance(nested, str):
+            break
+        shape.append(len(nested))
+        if not nested:
+            break
+        nested = nested[0]
+    return shape
+
+
+def _nested(entries: dict[tuple[int, ...], Number], shape: list[int], prefix: tuple[int, ...] = ()) -> Nested:
+    if len(prefix) == len(shape):
+        return entries[prefix]
+    return [_nested(entries, shape, (*prefix, k)) for k in range(shape[len(prefix)])]
