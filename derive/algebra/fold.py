@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import sympy as sp
 
 from derive.algebra.axes import Axis, free_axes
-from derive.algebra.binders import Binder
+from derive.algebra.binders import Binder, Total
 from derive.algebra.terms import Powers, Term, from_terms, merge, terms_of
 
 Equation = tuple[sp.Indexed, sp.Expr]
@@ -51,6 +51,8 @@ def _fold_inside(base: sp.Expr, patterns: list[tuple[sp.Indexed, Term]]) -> sp.E
     """Fold within the arguments of functions and the bodies of opaque binders."""
     if isinstance(base, (sp.Indexed, sp.Symbol)) or base.is_number:
         return base
+    if isinstance(base, Total):
+        return _fold_all(base, patterns)
     if isinstance(base, Binder):
         body, axes = base.open()
         return base.func(_fold_all(body, patterns), *axes)

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 import sympy as sp
 
 from derive.algebra import Axis, Delta, Entry, Tensor, Total, factor_common, fold, free_axes, fresh, from_terms, terms_of
-from derive.algebra.binders import rewrite
 from derive.algebra.fold import Equation
 from derive.calculus.partials import partials
 from derive.calculus.rules import Rule, reason_for_reduction, rule_for
@@ -125,23 +124,44 @@ class _Reverse:
         self._define(target, self._name_reductions(compact, target))
 
     def _name_reductions(self, value: sp.Expr, target: Entry) -> sp.Expr:
-        """Give a name to every sum that stands inside a value and has fewer axes than the target."""
+        """Name what a value holds over fewer axes than its target: an inner sum, with all that is added to it.
+
+        A·(dA − Σ_j A·dA + dL) becomes A·(dA − r) with r = Σ_j A·dA − dL: one number a row, computed once.
+        """
+        if isinstance(value, sp.Add):
+            return sp.Add(*(self._name_reductions(term, target) for term in value.args))
+        if not isinstance(value, sp.Mul):
+            return value
         own = set(target.indices)
 
-        def name(node: sp.Expr) -> sp.Expr:
-            if not isinstance(node, Total) or not free_axes(node) < own or node == value:
-                return node
-            for entry, known in self.equations:
-                if known == node:
-                    return entry
-            axes = tuple(a for a in target.indices if a in free_axes(node))
-            entry = Tensor(self._free_name("r"), *axes)[axes]
-            rule = Rule("name a reduction", reason_for_reduction(axes, self.program))
-            self.steps.append(_step(rule, entry, node, node))
-            self._define(entry, node)
-            return entry
+        def named(reduced: sp.Expr) -> sp.Expr:
+            axes = tuple(a for a in target.indices if a in free_axes(reduced))
+            return self._reduction(reduced, axes)
 
-        return rewrite(value, name) if isinstance(value, (sp.Mul, sp.Add)) else value
+        def inner(factor: sp.Expr) -> sp.Expr:
+            if not isinstance(factor, sp.Add):
+                return named(factor) if isinstance(factor, Total) and free_axes(factor) < own else factor
+            rest = factor
+            for part in factor.args:
+                axes = free_axes(part)
+                if part.has(Total) and axes < own and part in sp.Add.make_args(rest):
+                    group = sp.Add(*(p for p in sp.Add.make_args(rest) if free_axes(p) == axes))
+                    sign = -1 if part.could_extract_minus_sign() else 1
+                    rest = rest - group + sign * named(sp.expand(sign * group))
+            return rest
+
+        return sp.Mul(*map(inner, value.args))
+
+    def _reduction(self, value: sp.Expr, axes: tuple[Axis, ...]) -> Entry:
+        """The name of a reduced value, defined on first use."""
+        for entry, known in self.equations:
+            if known == value and isinstance(entry, Entry):
+                return entry
+        entry = Tensor(self._free_name("r"), *axes)[axes]
+        rule = Rule("name a reduction", reason_for_reduction(axes, self.program))
+        self.steps.append(_step(rule, entry, value, value))
+        self._define(entry, value)
+        return entry
 
     def _free_name(self, stem: str) -> str:
         taken = {str(e.tensor.name) for e, _ in self.equations} | self.axes.keys()

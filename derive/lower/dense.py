@@ -1,0 +1,156 @@
+"""The dense schedule: whole arrays, one statement a definition.
+
+Passes, in order: stabilise the exponentials; multiply a scale into one operand that several products
+share; turn definitions into array expressions; keep what the backward pass uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import sympy as sp
+
+from derive.algebra import Axis, Entry, Tensor, Total, free_axes
+from derive.calculus import Derivation
+from derive.errors import LoweringError
+from derive.forward.program import Definition, Program
+from derive.lower.arrays import Node, mentioned, operations
+from derive.lower.stabilise import RELIES_ON, stabilise
+from derive.lower.tensorise import Support, tensorise
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``name = node``; with a guard, only where that optional input is given, updating ``name``."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    node: Node
+    guard: str | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A forward and a backward pass as array statements, and the tensors that pass from one to the other."""
+
+    derivation: Derivation
+    forward: tuple[Statement, ...]
+    backward: tuple[Statement, ...]
+    saved: tuple[str, ...]
+    relies_on: tuple[str, ...] = (RELIES_ON,)
+
+    @property
+    def operations(self) -> int:
+        """Array operations of both passes; transposes and broadcasts are views."""
+        return sum(operations(s.node) for s in (*self.forward, *self.backward))
+
+
+def dense(derivation: Derivation) -> Kernel:
+    """Schedule a program and its backward pass as dense array code."""
+    forward, backward = _share_scaled(stabilise(derivation.forward), derivation.derived)
+    support: dict[Tensor, tuple[Definition, sp.Expr]] = {}
+    first = tuple(_statements(forward, support))
+    second = tuple(_statements(backward, support))
+    outside = [n for s in second for n in (*mentioned(s.node), *([s.guard] if s.guard else []))]
+    ready = {d.name for d in forward.definitions} | {i.name for i in forward.inputs}
+    saved = tuple(n for n in dict.fromkeys(outside) if n in ready)
+    return Kernel(derivation, _alive(first, forward, saved), second, saved)
+
+
+def _alive(statements: tuple[Statement, ...], program: Program, saved: tuple[str, ...]) -> tuple[Statement, ...]:
+    """The statements that an output or the backward pass needs."""
+    needed = {o.name for o in program.outputs} | set(saved)
+    kept: list[Statement] = []
+    for statement in reversed(statements):
+        if statement.name in needed:
+            needed |= set(mentioned(statement.node))
+            kept.insert(0, statement)
+    return tuple(kept)
+
+
+def _statements(program: Program, support: dict[Tensor, tuple[Definition, sp.Expr]]) -> Iterator[Statement]:
+    optional = {i.tensor for i in program.inputs if i.neutral == 0}
+    for definition in program.definitions:
+        added = [t for t in sp.Add.make_args(definition.value) if _optional_entry(t, optional)]
+        base = definition.value - sp.Add(*added)
+        if base == 0:
+            raise LoweringError(f"{program.name}: {definition.name} is made of optional inputs alone")
+        gate = _hiding(definition, support)
+        yield Statement(definition.name, definition.axes, tensorise(base, definition.axes, support=_support(support)))
+        for term in added:
+            entry = definition.target
+            updated = tensorise(entry + term, definition.axes)
+            yield Statement(definition.name, definition.axes, updated, str(_optional_entry(term, optional).tensor.name))
+        if gate is not None:
+            support[definition.target.base] = (definition, gate)
+
+
+def _optional_entry(term: sp.Expr, optional: set[Tensor]) -> Entry | None:
+    """The optional input that a summand is, up to sign, else None."""
+    bare = -term if term.could_extract_minus_sign() else term
+    return bare if isinstance(bare, Entry) and bare.base in optional else None
+
+
+def _hiding(definition: Definition, support: dict[Tensor, tuple[Definition, sp.Expr]]) -> sp.Expr | None:
+    """The visibility that a definition's value is a multiple of, at the definition's axes, else None."""
+    for factor in sp.Mul.make_args(definition.value):
+        if isinstance(factor, Entry) and factor.tensor.boolean and definition.target.tensor != factor.tensor:
+            return None if definition.target.tensor.boolean else factor
+        if isinstance(factor, Entry) and factor.base in support:
+            source, gate = support[factor.base]
+            return gate.xreplace(dict(zip(source.axes, factor.indices, strict=True)))
+    return None
+
+
+def _support(support: dict[Tensor, tuple[Definition, sp.Expr]]) -> Support:
+    def at(source: Definition, gate: sp.Expr):  # type: ignore[no-untyped-def]
+        return lambda indices: gate.xreplace(dict(zip(source.axes, indices, strict=True)))
+
+    return {tensor: at(source, gate) for tensor, (source, gate) in support.items()}
+
+
+def _share_scaled(forward: Program, backward: Program) -> tuple[Program, Program]:
+    """Multiply a scale into one operand of the products that it scales, where at least two products share it.
+
+    scale·ΣQK and scale·ΣdS·Q become ΣQ'K and ΣdS·Q' with Q' = scale·Q: one operation fewer, and on the
+    smallest array. Among equals the operand that is declared first is taken.
+    """
+    definitions = (*forward.definitions, *backward.definitions)
+    uses: dict[tuple[sp.Expr, Tensor], int] = {}
+    for definition in definitions:
+        for scale, total in _scaled_products(definition.value):
+            for entry in {f.base for f in total.body.args if isinstance(f, Entry)}:
+                uses[scale, entry] = uses.get((scale, entry), 0) + 1
+    inputs = {i.tensor: i for i in forward.inputs}
+    candidates = [(n, scale, t) for (scale, t), n in uses.items() if n > 1 and t in inputs]
+    if not candidates:
+        return forward, backward
+    order = [i.tensor for i in forward.inputs]
+    _, scale, tensor = min(candidates, key=lambda c: (-c[0], order.index(c[2]), str(c[1])))
+    given = inputs[tensor]
+    scaled = Tensor(f"{given.name}_scaled", *given.axes)
+
+    def move(expr: sp.Expr) -> sp.Expr:
+        for factor, total in _scaled_products(expr):
+            if factor == scale and any(isinstance(f, Entry) and f.base == tensor for f in total.body.args):
+                body, axes = total.open()
+                moved = body.xreplace({e: scaled[e.indices] for e in body.atoms(Entry) if e.base == tensor})
+                expr = expr.xreplace({scale * total: Total(moved, *axes)})
+        return expr
+
+    def moved(program: Program) -> tuple[Definition, ...]:
+        return tuple(replace(d, value=move(d.value)) for d in program.definitions)
+
+    first = Definition(scaled[given.axes], scale * given.entry)
+    return replace(forward, definitions=(first, *moved(forward))), replace(backward, definitions=moved(backward))
+
+
+def _scaled_products(value: sp.Expr) -> Iterator[tuple[sp.Expr, Total]]:
+    """The terms ``scalar · Σ product`` of a value."""
+    for term in sp.Add.make_args(value):
+        factors = sp.Mul.make_args(term)
+        totals = [f for f in factors if isinstance(f, Total)]
+        scalars = sp.Mul(*(f for f in factors if not free_axes(f)))
+        if len(totals) == 1 and scalars * totals[0] == term and scalars.free_symbols and isinstance(totals[0].body, sp.Mul):
+            yield scalars, totals[0]

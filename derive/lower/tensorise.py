@@ -1,0 +1,249 @@
+"""From an index expression to an array expression: sums of products become matrix products.
+
+Layout is a matter of writing: in row layout a tensor's axes stand in declared order (positions are
+rows), in column layout in reverse. Array code uses row layout; the notations use both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import sympy as sp
+from sympy.core.relational import Relational
+
+from derive.algebra import Axis, Entry, Indicator, Maximum, Tensor, Total, Visible, free_axes
+from derive.errors import LoweringError
+from derive.lower.arrays import (
+    All,
+    Apply,
+    Axes,
+    Name,
+    Node,
+    Positions,
+    Product,
+    Reduce,
+    Scalar,
+    Select,
+    arranged,
+)
+
+Layout = Literal["row", "column"]
+Support = Mapping[Tensor, Callable[[Axes], sp.Expr]]
+"""For each tensor that is 0 where something is hidden: the visibility at its indices."""
+
+
+def tensorise(value: sp.Expr, axes: Axes, *, layout: Layout = "row", support: Support | None = None) -> Node:
+    """The array expression of a value whose result has the given axes (in declared order).
+
+    ``support`` says which tensors vanish where a visibility is 0; their products then select by it
+    instead of multiplying by zero, so that what a hidden entry holds never matters.
+
+    Raises
+    ------
+    LoweringError: an expression that has no array form yet, by name.
+    """
+    order = axes if layout == "row" else axes[::-1]
+    return arranged(_Tensoriser(layout, support or {}).build(value, order), order)
+
+
+class _Tensoriser:
+    def __init__(self, layout: Layout, support: Support) -> None:
+        self.layout, self.support = layout, support
+
+    def build(self, expr: sp.Expr, order: Axes) -> Node:
+        """A node for an expression; its axes are those of ``order`` that the expression has, in that order."""
+        axes = tuple(a for a in order if a in free_axes(expr))
+        if isinstance(expr, Entry):
+            indices = expr.indices if self.layout == "row" else expr.indices[::-1]
+            if any(not isinstance(index, Axis) for index in indices) or len(set(indices)) < len(indices):
+                raise LoweringError(f"{expr} has no array form: its indices are not distinct axes")
+            return arranged(Name(indices, str(expr.tensor.name)), axes)
+        if isinstance(expr, Axis):
+            return Positions((expr,), expr)
+        if not axes and not expr.atoms(Entry, Total, Maximum):
+            return Scalar((), expr)
+        if isinstance(expr, Indicator):
+            return self._condition(expr.args[0], order)
+        if isinstance(expr, Total):
+            return arranged(self._total(expr, order), axes)
+        if isinstance(expr, Maximum):
+            return self._maximum(expr, order)
+        if isinstance(expr, sp.Add):
+            return self._sum(expr, axes)
+        if isinstance(expr, (sp.Mul, sp.Pow)):
+            return self._product(expr, axes)
+        if isinstance(expr, sp.Function) and len(expr.args) == 1:
+            return Apply(axes, expr.func.__name__, (self.build(expr.args[0], order),))
+        raise LoweringError(f"{type(expr).__name__} in {expr} has no array form")
+
+    def _sum(self, expr: sp.Add, axes: Axes) -> Node:
+        """Terms of most axes first, subtracted ones last."""
+        terms = sorted(expr.args, key=lambda t: (t.could_extract_minus_sign(), -len(free_axes(t)), _spelling(t)))
+        first, *rest = terms
+        result = arranged(self.build(first, axes), axes)
+        for term in rest:
+            minus = term.could_extract_minus_sign()
+            operand = arranged(self.build(-term if minus else term, axes), axes)
+            result = Apply(axes, "subtract" if minus else "add", (result, operand))
+        return result
+
+    def _product(self, expr: sp.Expr, axes: Axes) -> Node:
+        """Scalars times factors over divisors, selected by what hides entries of any factor."""
+        scalars, above, below, gates = sp.S.One, [], [], []
+        for factor in sp.Mul.make_args(expr):
+            base, power = factor.as_base_exp() if not isinstance(factor, sp.exp) else (factor, sp.S.One)
+            if not free_axes(factor) and not factor.atoms(Entry, Total, Maximum):
+                scalars *= factor
+            elif _is_gate(factor):
+                gates.append(factor)
+            elif power.is_Integer:
+                (above if power > 0 else below).extend([base] * abs(int(power)))
+            else:
+                raise LoweringError(f"the power {factor} has no array form")
+        hidden = list(gates)
+        if len(above) + len(below) > 1:
+            hidden += [gate for factor in above if (gate := self._hides(factor)) is not None and gate not in hidden]
+        if gates and not above and not below and scalars == 1:
+            return self._all(gates, axes)
+        result = self._quotient(scalars, above, below, axes)
+        return Select(axes, arranged(self._all(hidden, axes), axes), arranged(result, axes)) if hidden else result
+
+    def _quotient(self, scalars: sp.Expr, above: list[sp.Expr], below: list[sp.Expr], axes: Axes) -> Node:
+        nodes = [self.build(f, axes) for f in sorted(above, key=_spelling)]
+        result = self._multiplied(nodes, axes) if nodes else Scalar((), sp.S.One)
+        if scalars == -1 and nodes:
+            result = Apply(result.axes, "negative", (result,))
+        elif scalars != 1:
+            result = Apply(result.axes, "multiply", (Scalar((), scalars), result)) if nodes else Scalar((), scalars)
+        for divisor in below:
+            result = Apply(axes, "divide", (arranged(result, axes), arranged(self.build(divisor, axes), axes)))
+        return result
+
+    @staticmethod
+    def _multiplied(nodes: list[Node], order: Axes) -> Node:
+        result = nodes[0]
+        for node in nodes[1:]:
+            axes = tuple(a for a in order if a in result.axes or a in node.axes)
+            result = Apply(axes, "multiply", (arranged(result, axes), arranged(node, axes)))
+        return result
+
+    def _total(self, expr: Total, order: Axes) -> Node:
+        """A sum of a product: merge factors, sum out what one factor has alone, multiply matrices for the rest."""
+        body, bound = expr.open()
+        if isinstance(body, Entry):
+            wide = body.indices if self.layout == "row" else body.indices[::-1]
+        else:
+            wide = (*order, *bound) if self.layout == "row" else (*bound, *order)
+        parts = [
+            _Part(self.build(f, wide), self._hides(f), f) for f in sorted(sp.Mul.make_args(body), key=_spelling)
+        ]
+        pending = list(bound)
+        while True:
+            parts = self._merge_contained(parts, wide)
+            for axis in list(pending):
+                holders = [p for p in parts if axis in p.node.axes]
+                if len(holders) == 1:
+                    parts[parts.index(holders[0])] = self._summed(holders[0], axis)
+                    pending.remove(axis)
+            if len(parts) == 1:
+                return parts[0].node
+            left, right, axis = self._pair(parts, pending, expr)
+            pending.remove(axis)
+            rest = [p for p in parts if p is not left and p is not right]
+            parts = [_Part(self._matmul(left, right, axis, order), None, None), *rest]
+
+    def _merge_contained(self, parts: list[_Part], order: Axes) -> list[_Part]:
+        """Multiply every factor whose axes another one has, entry by entry."""
+        for small in parts:
+            for large in parts:
+                if small is not large and set(small.node.axes) <= set(large.node.axes):
+                    ordered = sorted((small, large), key=lambda p: (not p.node.axes, parts.index(p)))
+                    rest = [p for p in parts if p is not small and p is not large]
+                    axes = tuple(a for a in order if a in large.node.axes)
+                    product = self._multiplied([p.node for p in ordered], axes)
+                    hides = large.hides if large.hides is not None else small.hides
+                    if hides is not None:
+                        visible = arranged(self.build(hides, axes), axes)
+                        product = Select(axes, visible, product)
+                    return self._merge_contained([*rest, _Part(product, hides, None)], order)
+        return parts
+
+    @staticmethod
+    def _summed(part: _Part, axis: Axis) -> _Part:
+        rest = tuple(a for a in part.node.axes if a != axis)
+        return _Part(Reduce(rest, "sum", part.node, axis), None, None)
+
+    @staticmethod
+    def _pair(parts: list[_Part], pending: list[Axis], expr: Total) -> tuple[_Part, _Part, Axis]:
+        for axis in pending:
+            holders = [p for p in parts if axis in p.node.axes]
+            if len(holders) == 2:
+                return holders[0], holders[1], axis
+        raise LoweringError(f"{expr} is not a chain of matrix products; name a part of it in a definition of its own")
+
+    def _matmul(self, one: _Part, two: _Part, axis: Axis, order: Axes) -> Node:
+        """The product over one axis; the factor whose own axis comes first in the result stands left."""
+        own = [tuple(a for a in p.node.axes if a not in q.node.axes) for p, q in ((one, two), (two, one))]
+        rank = {a: k for k, a in enumerate(order)}
+        last = [max((rank.get(a, len(rank)) for a in axes), default=-1) for axes in own]
+        left, right = (one, two) if last[0] <= last[1] else (two, one)
+        rows = tuple(a for a in left.node.axes if a not in right.node.axes)
+        columns = tuple(a for a in right.node.axes if a not in left.node.axes)
+        shared = tuple(a for a in left.node.axes if a in right.node.axes and a != axis)
+        batch = (*shared, *rows[:-1], *columns[:-1])
+        left_axes, right_axes = (*batch, rows[-1], axis), (*batch, axis, columns[-1])
+        visible = None
+        for part, axes in ((left, left_axes), (right, right_axes)):
+            if part.hides is not None:
+                visible = arranged(self.build(part.hides, axes), axes)
+        result = (*batch, rows[-1], columns[-1])
+        return Product(result, arranged(left.node, left_axes), arranged(right.node, right_axes), axis, visible)
+
+    def _maximum(self, expr: Maximum, order: Axes) -> Node:
+        body, bound = expr.open()
+        visibility, score = body.args if isinstance(body, Visible) else (None, body)
+        if len(bound) != 1:
+            raise LoweringError(f"{expr} is a maximum over several axes, which has no array form")
+        axes = (*(a for a in order if a in free_axes(expr)), *bound)
+        visible = None if visibility is None else arranged(self.build(visibility, axes), axes)
+        return Reduce(axes[:-1], "max", arranged(self.build(score, axes), axes), bound[0], visible)
+
+    def _condition(self, condition: sp.Basic, order: Axes) -> Node:
+        if isinstance(condition, sp.And):
+            return self._all([Indicator(c) for c in condition.args], order)
+        if not isinstance(condition, Relational):
+            raise LoweringError(f"the condition {condition} has no array form: use comparisons of positions and inputs")
+        axes = tuple(a for a in order if a in free_axes(condition))
+        sides = (arranged(self.build(side, axes), axes) for side in (condition.lhs, condition.rhs))
+        return Apply(axes, _COMPARISONS[condition.rel_op], tuple(sides))
+
+    def _all(self, gates: list[sp.Expr], axes: Axes) -> Node:
+        """One visibility by itself; several as a conjunction, positions first."""
+        gates = sorted(gates, key=lambda g: (bool(g.atoms(Entry)), isinstance(g, Indicator), _spelling(g)))
+        nodes = tuple(self.build(gate, axes) for gate in gates)
+        return nodes[0] if len(nodes) == 1 else All(axes, nodes)
+
+    def _hides(self, factor: sp.Expr) -> sp.Expr | None:
+        if isinstance(factor, Entry) and factor.base in self.support:
+            return self.support[factor.base](factor.indices)
+        return None
+
+
+class _Part:
+    """A factor on its way into a product: its node, what hides its entries, and its expression."""
+
+    def __init__(self, node: Node, hides: sp.Expr | None, expr: sp.Expr | None) -> None:
+        self.node, self.hides, self.expr = node, hides, expr
+
+
+_COMPARISONS = {"<=": "less_equal", "<": "less", ">=": "greater_equal", ">": "greater", "==": "equal", "!=": "not_equal"}
+
+
+def _is_gate(factor: sp.Expr) -> bool:
+    return isinstance(factor, Indicator) or (isinstance(factor, Entry) and factor.tensor.boolean)
+
+
+def _spelling(expr: sp.Expr) -> tuple[bool, str]:
+    """Compound factors after names, and names in alphabetical order: the same on every machine."""
+    return isinstance(expr, sp.Add), "".join(c for c in str(expr) if not c.isdigit())

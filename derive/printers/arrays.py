@@ -1,0 +1,145 @@
+"""Array code as text: Python expressions over the Array API, for NumPy, CuPy or any namespace called ``xp``."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from derive.algebra import Axis
+from derive.errors import PrintingError
+from derive.lower.arrays import All, Apply, Name, Node, Positions, Product, Reduce, Scalar, Select, View, mentioned
+
+ATOM, POSTFIX, POWER, PRODUCT, SUM, COMPARE = 9, 8, 7, 6, 5, 4
+
+_INFIX = {
+    "add": ("+", SUM),
+    "subtract": ("-", SUM),
+    "multiply": ("*", PRODUCT),
+    "divide": ("/", PRODUCT),
+    "less_equal": ("<=", COMPARE),
+    "less": ("<", COMPARE),
+    "greater_equal": (">=", COMPARE),
+    "greater": (">", COMPARE),
+    "equal": ("==", COMPARE),
+    "not_equal": ("!=", COMPARE),
+}
+
+
+class ArrayPrinter:
+    """Prints one array expression; ``optional`` names the tensors that may be None."""
+
+    def __init__(self, optional: frozenset[str] = frozenset()) -> None:
+        self.optional = optional
+
+    def print(self, node: Node) -> str:
+        """The expression as Python source."""
+        return self._print(node)[0]
+
+    def _print(self, node: Node) -> tuple[str, int]:
+        """The source and how tightly it binds."""
+        method = getattr(self, f"_print_{type(node).__name__.lower()}", None)
+        if method is None:
+            raise PrintingError(f"array code has no form for {type(node).__name__}; an earlier pass should have removed it")
+        text, strength = method(node)
+        return text, strength
+
+    def _inside(self, node: Node, strength: int) -> str:
+        """The source, in brackets where it binds less tightly than asked for."""
+        text, own = self._print(node)
+        return text if own >= strength else f"({text})"
+
+    def _print_name(self, node: Name) -> tuple[str, int]:
+        return node.name, ATOM
+
+    def _print_scalar(self, node: Scalar) -> tuple[str, int]:
+        return scalar_source(node.value), ATOM if node.value.is_Atom and not node.value.is_negative else SUM
+
+    def _print_positions(self, node: Positions) -> tuple[str, int]:
+        return f"xp.arange({node.axis.size})", ATOM
+
+    def _print_view(self, node: View) -> tuple[str, int]:
+        inner = node.operand
+        if isinstance(inner, Name) and inner.name in self.optional:
+            if sorted(map(str, inner.axes)) == sorted(map(str, node.axes)) and len(node.axes) == 2:
+                return f"transposed({inner.name})", ATOM
+            raise PrintingError(f"{inner.name} may be None and cannot be viewed as {node.axes}")
+        text = self._inside(inner, POSTFIX)
+        kept = tuple(a for a in node.axes if a in inner.axes)
+        text = _permuted(text, inner.axes, kept)
+        if kept != node.axes:
+            lead = "" if isinstance(inner, Positions) else "..., "
+            text += f"[{lead}{', '.join(':' if a in kept else 'None' for a in _significant(node.axes, kept, bool(lead)))}]"
+        return text, POSTFIX
+
+    def _print_apply(self, node: Apply) -> tuple[str, int]:
+        if node.function in _INFIX:
+            sign, strength = _INFIX[node.function]
+            left, right = node.arguments
+            return f"{self._inside(left, strength)} {sign} {self._inside(right, strength + 1)}", strength
+        if node.function == "negative":
+            return f"-{self._inside(node.arguments[0], POWER)}", PRODUCT
+        return f"xp.{node.function}({', '.join(map(self.print, node.arguments))})", ATOM
+
+    def _print_product(self, node: Product) -> tuple[str, int]:
+        if node.visible is not None:
+            left, right, visible = map(self.print, (node.left, node.right, node.visible))
+            return f"visible_matmul(xp, {left}, {right}, {visible})", ATOM
+        return f"{self._inside(node.left, PRODUCT)} @ {self._inside(node.right, POWER)}", PRODUCT
+
+    def _print_reduce(self, node: Reduce) -> tuple[str, int]:
+        if node.function == "max":
+            visible = "None" if node.visible is None else self.print(node.visible)
+            return f"visible_max(xp, {self.print(node.operand)}, {visible})", ATOM
+        axis = node.operand.axes.index(node.over) - len(node.operand.axes)
+        return f"xp.{node.function}({self.print(node.operand)}, axis={axis})", ATOM
+
+    def _print_select(self, node: Select) -> tuple[str, int]:
+        return f"visible_only(xp, {self.print(node.operand)}, {self.print(node.visible)})", ATOM
+
+    def _print_all(self, node: All) -> tuple[str, int]:
+        return f"all_of({', '.join(self._condition(c) for c in node.conditions)})", ATOM
+
+    def _condition(self, node: Node) -> str:
+        text = self.print(node)
+        missing = [n for n in mentioned(node) if n in self.optional]
+        if isinstance(node, Name) or not missing:
+            return text
+        return f"None if {' or '.join(f'{n} is None' for n in missing)} else {text}"
+
+
+def scalar_source(value: sp.Expr) -> str:
+    """A scalar of numbers, parameters and sizes as Python source."""
+    if value == sp.oo:
+        return "xp.inf"
+    if value == -sp.oo:
+        return "-xp.inf"
+    if value.is_Integer or isinstance(value, sp.Symbol):
+        return str(value)
+    if isinstance(value, sp.Pow) and value.exp == sp.Rational(-1, 2):
+        return f"1 / math.sqrt({scalar_source(value.base)})"
+    if isinstance(value, sp.Pow) and value.exp == sp.Rational(1, 2):
+        return f"math.sqrt({scalar_source(value.base)})"
+    return str(sp.pycode(value, fully_qualified_modules=True))
+
+
+def _permuted(text: str, axes: tuple[Axis, ...], wanted: tuple[Axis, ...]) -> str:
+    """The source with its last dimensions moved into the wanted order."""
+    if axes == wanted:
+        return text
+    rank = len(axes)
+    if axes[:-2] == wanted[:-2]:
+        return f"{text}.mT"
+    order = list(axes)
+    for place, axis in enumerate(wanted):
+        at = order.index(axis)
+        if at != place:
+            text = f"xp.moveaxis({text}, {at - rank}, {place - rank})"
+            order.insert(place, order.pop(at))
+    return text
+
+
+def _significant(axes: tuple[Axis, ...], kept: tuple[Axis, ...], ellipsis: bool) -> tuple[Axis, ...]:
+    """The axes that an index must spell: after an ellipsis, those before the first new axis go without saying."""
+    if not ellipsis:
+        return axes
+    first = next(k for k, a in enumerate(axes) if a not in kept)
+    return axes[first:]

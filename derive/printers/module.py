@@ -1,0 +1,264 @@
+"""Whole generated modules: header, signature, a forward and a backward function."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+import sympy as sp
+
+from derive.calculus import Derivation
+from derive.forward.program import Input, Output, Parameter, Program
+from derive.lower.arrays import All, Name, Positions, mentioned, walk
+from derive.lower.dense import Kernel, Statement
+from derive.printers.arrays import ArrayPrinter, scalar_source
+from derive.printers.index import IndexPrinter
+from derive.printers.style import Text
+
+WIDTH = 110
+
+TITLES = {"numpy": "NumPy", "cupy": "CuPy", "array_api_strict": "the strict Array API"}
+
+
+def module_source(kernel: Kernel, plain_operations: int, namespace: str) -> str:
+    """A module with ``forward`` and ``backward`` for one program over one array namespace.
+
+    ``plain_operations`` is the operation count of the program's plain form, for the header.
+    """
+    return "".join(f"{line}\n" for line in _Module(kernel, plain_operations, namespace).lines())
+
+
+class _Module:
+    def __init__(self, kernel: Kernel, plain_operations: int, namespace: str) -> None:
+        self.kernel, self.plain_operations, self.namespace = kernel, plain_operations, namespace
+        self.program: Program = kernel.derivation.forward
+        self.derived: Program = kernel.derivation.derived
+        self.index = IndexPrinter(Text(), self.program)
+        self.absent = _may_be_none(kernel)
+
+    def lines(self) -> Iterator[str]:
+        body = [*self._forward(), "", "", *self._backward()]
+        text = "\n".join(body)
+        yield from self._header()
+        if "math." in text:
+            yield from ("import math", "")
+        yield from (f"import {self.namespace} as xp", "")
+        yield "from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec"
+        helpers = [h for h in ("all_of", "transposed", "visible_matmul", "visible_max", "visible_only") if f"{h}(" in text]
+        if helpers:
+            yield f"from numeric.support import {', '.join(helpers)}"
+        yield from ("", *self._signature(), "", "", *body)
+
+    def _header(self) -> Iterator[str]:
+        gradients = ", ".join(f"d{name}" for name in self._gradient_names())
+        yield f'"""{self.program.summary}'
+        yield ""
+        yield from _filled(
+            f"Forward ({', '.join(o.name for o in self.program.outputs)}) and backward ({gradients}) for "
+            f"{TITLES[self.namespace]}, derived from the definitions of `{self.program.name}`. Generated: do not edit, "
+            "run `backprove generate`.", ""
+        )
+        yield ""
+        plain = self.program.plain()
+        optional = [*self.program.optional, *(o.name for o in self.program.outputs[1:])]
+        yield from _filled(
+            f"Array operations of both passes, transposes being views: {self.plain_operations} for the plain program "
+            f"({', '.join(i.name for i in plain.inputs)} to {plain.outputs[0].name} and gradients), "
+            f"{self.kernel.operations} with {_listed(optional)}.", ""
+        )
+        yield f"Relies on: {', '.join(self.kernel.relies_on)}."
+        yield '"""'
+        yield ""
+
+    def _signature(self) -> Iterator[str]:
+        yield "SIGNATURE = Signature("
+        yield f'    program="{self.program.name}",'
+        yield "    inputs=("
+        for given in self.program.inputs:
+            yield f"        {self._tensor_spec(given)},"
+        yield "    ),"
+        yield "    parameters=("
+        for parameter in self.program.parameters:
+            yield f"        {_parameter_spec(parameter)},"
+        yield "    ),"
+        yield "    outputs=("
+        for output in self.program.outputs:
+            yield f"        {_output_spec(output)},"
+        yield "    ),"
+        yield f"    gradients={_tuple(self._gradient_names())},"
+        needed = (o.name for o in self.program.outputs if f"d{o.name}" not in self.absent)
+        yield f"    cotangents={_tuple(needed)},"
+        yield ")"
+
+    def _tensor_spec(self, given: Input) -> str:
+        kind = "boolean" if given.tensor.boolean else "real"
+        neutral = "" if given.neutral is None else f", neutral={given.neutral}"
+        return f'TensorSpec("{given.name}", {_tuple(map(str, given.tensor.shape))}, "{kind}", "{given.meaning}"{neutral})'
+
+    def _forward(self) -> Iterator[str]:
+        signature = [f"{i.name}: Array" if i.neutral is None else f"{i.name}: Array | None = None" for i in self.program.inputs]
+        parameters = [_parameter_argument(p) for p in self.program.parameters]
+        starred = ["*", *parameters] if parameters else []
+        yield from _definition("forward", [*signature, *starred], "tuple[dict[str, Array], Saved]")
+        yield f'    """{self.program.summary}'
+        yield ""
+        yield from self._shapes(self.program.inputs, "    ")
+        for parameter in self.program.parameters:
+            default = "" if parameter.default.is_number else f" (default {self.index.print(parameter.default)})"
+            yield f"    {parameter.name}: {parameter.meaning}{default}"
+        yield ""
+        yield f"    Returns the outputs {_listed([o.name for o in self.program.outputs])}, and what the backward pass needs:"
+        yield ""
+        for definition in self.program.definitions:
+            yield from _filled(self.index.equation(definition.target, definition.value), "        ")
+        yield '    """'
+        yield from self._prologue()
+        yield from self._statements(self.kernel.forward)
+        yield f"    outputs = {_dict((o.name, o.name) for o in self.program.outputs)}"
+        yield f"    return outputs, {_dict((n, n) for n in (*self.kernel.saved, *self._saved_scalars()))}"
+
+    def _backward(self) -> Iterator[str]:
+        cotangents = [i for i in self.derived.inputs if i.neutral == 0 and i.name not in self.kernel.saved]
+        arguments = [f"{i.name}: Array | None = None" if i.name in self.absent else f"{i.name}: Array" for i in cotangents]
+        kept = [f"{n}: Array | None" if n in self.absent else f"{n}: Array" for n in self.kernel.saved]
+        scalars = [f"{n}: float" for n in self._saved_scalars()]
+        yield from _definition("backward", [*arguments, "*", *kept, *scalars], "dict[str, Array]")
+        yield f'    """{self.derived.summary}'
+        yield ""
+        yield from self._shapes(tuple(cotangents), "    ")
+        yield ""
+        yield f"    Returns the gradients with respect to {_listed(list(self._gradient_names()))}. Steps:"
+        yield ""
+        yield from derivation_lines(self.kernel.derivation, self.index)
+        yield '    """'
+        yield from self._statements(self.kernel.backward)
+        yield f"    return {_dict((n, f'd{n}') for n in self._gradient_names())}"
+
+    def _shapes(self, tensors: Sequence[Input], indent: str) -> Iterator[str]:
+        for given in tensors:
+            shape = ", ".join(("..", *map(str, given.tensor.shape)))
+            yield f"{indent}{given.name} [{shape}]: {given.meaning}{', optional' if given.name in self.absent else ''}"
+
+    def _prologue(self) -> Iterator[str]:
+        """Read the sizes that the statements mention off the inputs, and fill in parameters."""
+        used = {s for p in self.program.parameters for s in p.default.free_symbols}
+        for statement in self.kernel.forward:
+            for node in walk(statement.node):
+                if isinstance(node, Positions):
+                    used.add(node.axis.size)
+                elif isinstance(node, All):
+                    used |= {n.axis.size for c in node.conditions for n in walk(c) if isinstance(n, Positions)}
+        for size in sorted(used, key=str):
+            source = next(i for i in self.program.inputs if i.neutral is None and size in i.tensor.shape)
+            yield f"    {size} = {source.name}.shape[{list(source.tensor.shape).index(size) - len(source.axes)}]"
+        for parameter in self.program.parameters:
+            if not parameter.default.is_number:
+                sizes = {s: sp.Symbol(f"max({s}, 1)") for s in parameter.default.free_symbols}
+                yield f"    if {parameter.name} is None:"
+                yield f"        {parameter.name} = {scalar_source(parameter.default.xreplace(sizes))}"
+
+    def _statements(self, statements: Iterable[Statement]) -> Iterator[str]:
+        printer = ArrayPrinter(self.absent)
+        for statement in statements:
+            indent = "    "
+            if statement.guard:
+                yield f"    if {statement.guard} is not None:"
+                indent = "        "
+            yield from _wrapped(f"{indent}{statement.name} = {printer.print(statement.node)}")
+
+    def _gradient_names(self) -> tuple[str, ...]:
+        return tuple(o.name.removeprefix("d") for o in self.derived.outputs)
+
+    def _saved_scalars(self) -> tuple[str, ...]:
+        used = {str(s) for d in self.derived.definitions for s in d.value.free_symbols}
+        return tuple(p.name for p in self.program.parameters if p.name in used)
+
+
+def derivation_lines(derivation: Derivation, index: IndexPrinter) -> Iterator[str]:
+    """The derived definitions with the rules that led to each, for a docstring."""
+    for definition in derivation.derived.definitions:
+        rules = dict.fromkeys(step.rule for step in derivation.steps_for(definition.name))
+        yield from _filled(f"{index.equation(definition.target, definition.value)}    ({', '.join(rules)})", "        ")
+
+
+def _may_be_none(kernel: Kernel) -> frozenset[str]:
+    """The optional inputs that statements can do without, and the visibilities made of such inputs alone."""
+    program, derived = kernel.derivation.forward, kernel.derivation.derived
+    optional = {i.name for i in (*program.inputs, *derived.inputs) if i.neutral is not None}
+    optional -= {d.name for d in program.definitions}
+    statements = (*kernel.forward, *kernel.backward)
+    guards = {s.guard for s in statements}
+    for statement in statements:
+        if statement.guard is None and not isinstance(statement.node, All):
+            alias = isinstance(statement.node, Name)
+            optional -= set() if alias else set(mentioned(statement.node)) - guards
+    absent = set(optional)
+    for statement in statements:
+        if isinstance(statement.node, All) and all(absent & set(mentioned(c)) for c in statement.node.conditions):
+            absent.add(statement.name)
+        elif isinstance(statement.node, Name) and statement.node.name in absent:
+            absent.add(statement.name)
+    return frozenset(absent)
+
+
+def _definition(name: str, arguments: list[str], returns: str) -> Iterator[str]:
+    line = f"def {name}({', '.join(arguments)}) -> {returns}:"
+    if len(line) <= WIDTH:
+        yield line
+        return
+    yield f"def {name}("
+    yield from (f"    {argument}," for argument in arguments)
+    yield f") -> {returns}:"
+
+
+def _wrapped(line: str) -> Iterator[str]:
+    """A statement on one line, or a long call with one argument a line."""
+    if len(line) <= WIDTH or not line.endswith(")"):
+        yield line
+        return
+    indent = line[: len(line) - len(line.lstrip())]
+    opening = line.index("(")
+    yield line[: opening + 1]
+    depth, start, inner = 0, 0, line[opening + 1 : -1]
+    for at, character in enumerate(f"{inner},"):
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth == 0:
+            yield f"{indent}    {inner[start:at].strip()},"
+            start = at + 1
+    yield f"{indent})"
+
+
+def _filled(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}    " if indent else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def _dict(pairs: Iterable[tuple[str, str]]) -> str:
+    return "{" + ", ".join(f'"{key}": {value}' for key, value in pairs) + "}"
+
+
+def _tuple(items: Iterable[str]) -> str:
+    texts = [f'"{item}"' for item in items]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def _parameter_spec(parameter: Parameter) -> str:
+    kind = "integer" if parameter.symbol.is_integer else "real"
+    return f'ParameterSpec("{parameter.name}", "{kind}", "{parameter.meaning}")'
+
+
+def _output_spec(output: Output) -> str:
+    statistic = ", statistic=True" if output.statistic else ""
+    return f'OutputSpec("{output.name}", {_tuple(map(str, output.tensor.shape))}, "{output.meaning}"{statistic})'
+
+
+def _parameter_argument(parameter: Parameter) -> str:
+    kind = "int" if parameter.symbol.is_integer else "float"
+    if parameter.default.is_number:
+        return f"{parameter.name}: {kind} = {parameter.default}"
+    return f"{parameter.name}: {kind} | None = None"
+
+

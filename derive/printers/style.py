@@ -1,0 +1,198 @@
+"""How symbols, sums and fractions are written, as text and as LaTeX: the vocabulary of all notations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import sympy as sp
+
+_GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "theta": "θ", "sigma": "σ", "tau": "τ", "mu": "μ", "eps": "ε"}
+
+
+class Style(Protocol):
+    """What a notation needs to write a formula."""
+
+    names: Mapping[str, str]
+
+    def name(self, tensor: str) -> str:
+        """A tensor's name; cotangents dX and tangents tX have their own signs."""
+
+    def entry(self, tensor: str, indices: Sequence[str]) -> str:
+        """One entry of a tensor."""
+
+    def index(self, axis: str) -> str:
+        """The letter of an axis."""
+
+    def total(self, axes: Sequence[str], body: str) -> str:
+        """A sum over axes."""
+
+    def product(self, factors: Sequence[str]) -> str:
+        """A product of scalars, or of matrices."""
+
+    def entrywise(self, factors: Sequence[str]) -> str:
+        """An entrywise product."""
+
+    def quotient(self, above: str, below: str) -> str:
+        """A quotient."""
+
+    def root(self, body: str) -> str:
+        """A square root."""
+
+    def function(self, name: str, body: str) -> str:
+        """A function applied to something."""
+
+    def power(self, base: str, exponent: str) -> str:
+        """A power."""
+
+    def transposed(self, body: str) -> str:
+        """A transpose."""
+
+    def brackets(self, body: str) -> str:
+        """Round brackets."""
+
+    def sign(self, name: str) -> str:
+        """A sign by name: minus, times, le, ones, sum, infinity."""
+
+
+class Text:
+    """Unicode text for terminals and docstrings."""
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self.names = dict(names or {})
+
+    def name(self, tensor: str) -> str:
+        if tensor in self.names:
+            return self.names[tensor]
+        if len(tensor) > 1 and tensor[0] == "d":
+            return f"∇{self.name(tensor[1:])}"
+        if len(tensor) > 1 and tensor[0] == "t" and tensor[1].isupper():
+            return f"{tensor[1:]}\u0307"
+        return _GREEK.get(tensor, tensor)
+
+    def entry(self, tensor: str, indices: Sequence[str]) -> str:
+        return f"{self.name(tensor)}[{','.join(indices)}]"
+
+    def index(self, axis: str) -> str:
+        return axis
+
+    def total(self, axes: Sequence[str], body: str) -> str:
+        return f"Σ_{''.join(axes)} {body}"
+
+    def product(self, factors: Sequence[str]) -> str:
+        tight = all(len(f.rstrip("ᵀ\u0303")) == 1 or f[0] == "(" for f in factors)
+        return ("" if tight else " ").join(factors)
+
+    def entrywise(self, factors: Sequence[str]) -> str:
+        return " ∘ ".join(factors)
+
+    def quotient(self, above: str, below: str) -> str:
+        simple = below.endswith((")", "]")) and below.count("(") <= 1 and " " not in below.split("(")[0]
+        return f"{above}/{below if simple or ' ' not in below else f'({below})'}"
+
+    def root(self, body: str) -> str:
+        return f"√{body}"
+
+    def function(self, name: str, body: str) -> str:
+        return f"{name}({body})"
+
+    def power(self, base: str, exponent: str) -> str:
+        return f"{base}{exponent.translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+    def transposed(self, body: str) -> str:
+        return f"{body}ᵀ"
+
+    def brackets(self, body: str) -> str:
+        return f"({body})"
+
+    def sign(self, name: str) -> str:
+        return {"minus": "−", "le": "≤", "ge": "≥", "ones": "1", "infinity": "∞", "delta": "δ", "prime": "′"}.get(name, name)
+
+
+class Latex:
+    """LaTeX for documents; it renders with KaTeX and MathJax."""
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self.names = dict(names or {})
+
+    def name(self, tensor: str) -> str:
+        if tensor in self.names:
+            return self.names[tensor]
+        if len(tensor) > 1 and tensor[0] == "d":
+            return rf"\nabla_{{{self.name(tensor[1:])}}}\mathcal L"
+        if len(tensor) > 1 and tensor[0] == "t" and tensor[1].isupper():
+            return rf"\dot{{{tensor[1:]}}}"
+        if tensor in _GREEK:
+            return "\\" + tensor
+        return tensor if len(tensor) == 1 else rf"\mathrm{{{tensor.replace('_', ' ')}}}"
+
+    def entry(self, tensor: str, indices: Sequence[str]) -> str:
+        name = self.name(tensor)
+        name = self.brackets(name) if name.startswith(r"\nabla") else name
+        return f"{name}_{{{' '.join(indices)}}}"
+
+    def index(self, axis: str) -> str:
+        return axis
+
+    def total(self, axes: Sequence[str], body: str) -> str:
+        return rf"\sum_{{{','.join(axes)}}} {body}"
+
+    def product(self, factors: Sequence[str]) -> str:
+        return r"\, ".join(factors) if any(f.startswith((r"\nabla", r"\sum")) for f in factors) else " ".join(factors)
+
+    def entrywise(self, factors: Sequence[str]) -> str:
+        return r" \odot ".join(factors)
+
+    def quotient(self, above: str, below: str) -> str:
+        return rf"\frac{{{above}}}{{{below}}}"
+
+    def root(self, body: str) -> str:
+        return rf"\sqrt{{{body}}}"
+
+    def function(self, name: str, body: str) -> str:
+        operator = rf"\{name}" if name in ("exp", "log", "tanh") else rf"\operatorname{{{name}}}"
+        return rf"{operator}\left({body}\right)"
+
+    def power(self, base: str, exponent: str) -> str:
+        return f"{base}^{{{exponent}}}"
+
+    def transposed(self, body: str) -> str:
+        return rf"{body}^\top"
+
+    def brackets(self, body: str) -> str:
+        return rf"\left({body}\right)"
+
+    def sign(self, name: str) -> str:
+        return {
+            "minus": "-",
+            "le": r"\le",
+            "ge": r"\ge",
+            "ones": r"\mathbf 1",
+            "infinity": r"\infty",
+            "delta": r"\delta",
+            "prime": "'",
+        }.get(name, name)
+
+
+def scalar_text(value: sp.Expr, style: Style) -> str:
+    """A scalar of numbers, parameters and sizes."""
+    if value.is_Integer:
+        return str(value) if value >= 0 else f"{style.sign('minus')}{-value}"
+    if value == sp.oo:
+        return style.sign("infinity")
+    if value == -sp.oo:
+        return style.sign("minus") + style.sign("infinity")
+    if isinstance(value, sp.Symbol):
+        return style.name(value.name)
+    above, below = value.as_numer_denom()
+    if below != 1:
+        return style.quotient(scalar_text(above, style), scalar_text(below, style))
+    if isinstance(value, sp.Pow) and value.exp == sp.Rational(1, 2):
+        return style.root(scalar_text(value.base, style))
+    if isinstance(value, sp.Pow):
+        return style.power(scalar_text(value.base, style), str(value.exp))
+    if isinstance(value, sp.Mul):
+        return style.product([scalar_text(f, style) for f in value.args])
+    if isinstance(value, sp.Add):
+        return " + ".join(scalar_text(f, style) for f in value.args)
+    return str(value)

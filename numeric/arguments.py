@@ -1,0 +1,169 @@
+"""Checking what a caller gives: names, dtypes, shapes and parameters, each error with what to do."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from numeric.errors import InputError
+from numeric.signature import Array, Signature, TensorSpec
+
+ACCUMULATION = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
+"""The supported dtypes, and the dtype that each is computed in."""
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Checked inputs: the tensors that were given, parameters, storage dtype, sizes and leading shape."""
+
+    tensors: dict[str, Array]
+    parameters: dict[str, Any]
+    dtype: Any
+    sizes: dict[str, int]
+    leading: Shape
+
+    def shape_of(self, axes: Iterable[str]) -> Shape:
+        """The full shape of a tensor with the given size names."""
+        return (*self.leading, *(self.sizes[a] for a in axes))
+
+
+def split(signature: Signature, given: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The given tensors and parameters; None means left out."""
+    specs = {s.name: s for s in signature.inputs}
+    parameters = {p.name for p in signature.parameters}
+    for name in given:
+        if name not in specs and name not in parameters:
+            raise InputError(f"{signature.program}: there is no input {name!r}{_hint(name, [*specs, *parameters])}")
+    tensors = {n: given[n] for n in specs if given.get(n) is not None}
+    for spec in signature.inputs:
+        if spec.name not in tensors and not spec.optional:
+            wanted = ", ".join(("..", *spec.axes))
+            raise InputError(f"{signature.program}: input {spec.name} [{wanted}] is missing ({spec.meaning})")
+    return tensors, {n: given[n] for n in parameters if given.get(n) is not None}
+
+
+def check(signature: Signature, tensors: dict[str, Array], parameters: dict[str, Any]) -> Arguments:
+    """Check dtypes, shapes and parameters of one call.
+
+    Raises
+    ------
+    InputError: naming the program, the tensor, what it is and what was expected.
+    """
+    specs = {s.name: s for s in signature.inputs}
+    dtype = _common_dtype(signature, tensors, specs)
+    sizes = _sizes(signature, tensors, specs)
+    leading = _leading(signature, tensors, specs)
+    arguments = Arguments(tensors, _checked_parameters(signature, parameters), dtype, sizes, leading)
+    for name, array in tensors.items():
+        if specs[name].optional:
+            _check_broadcast(signature, specs[name], tuple(array.shape), arguments)
+    return arguments
+
+
+def _common_dtype(signature: Signature, tensors: dict[str, Array], specs: dict[str, TensorSpec]) -> Any:
+    real = {n: a.dtype for n, a in tensors.items() if specs[n].kind == "real"}
+    for name, dtype in real.items():
+        if dtype.name not in ACCUMULATION:
+            known = ", ".join(ACCUMULATION)
+            raise InputError(f"{signature.program}: {name} has dtype {dtype}; expected one of {known}")
+    if len({d.name for d in real.values()}) > 1:
+        listed = ", ".join(f"{n} is {d}" for n, d in real.items())
+        raise InputError(f"{signature.program}: inputs of mixed dtype: {listed}; cast them to one dtype")
+    for name, array in tensors.items():
+        if specs[name].kind == "boolean" and array.dtype != bool:
+            raise InputError(
+                f"{signature.program}: {name} has dtype {array.dtype}; expected bool ({specs[name].meaning}); "
+                f"for numbers that are added to the scores use bias"
+            )
+    return next(iter(real.values()))
+
+
+def _sizes(signature: Signature, tensors: dict[str, Array], specs: dict[str, TensorSpec]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    sources: dict[str, str] = {}
+    for name, array in tensors.items():
+        spec = specs[name]
+        if spec.optional:
+            continue
+        shape = tuple(array.shape)
+        wanted = ", ".join(("..", *spec.axes))
+        if len(shape) < len(spec.axes):
+            raise InputError(f"{signature.program}: {name} has shape {shape}; expected [{wanted}], at least {len(spec.axes)} axes")
+        for axis, length in zip(spec.axes, shape[len(shape) - len(spec.axes) :], strict=True):
+            if sizes.setdefault(axis, length) != length:
+                other = sources[axis]
+                raise InputError(
+                    f"{signature.program}: {name} has shape {shape}; expected [{wanted}] with {axis} = {sizes[axis]}, "
+                    f"as in {other} of shape {tuple(tensors[other].shape)}"
+                )
+            sources.setdefault(axis, name)
+    return sizes
+
+
+def _leading(signature: Signature, tensors: dict[str, Array], specs: dict[str, TensorSpec]) -> Shape:
+    shapes = {n: tuple(a.shape)[: a.ndim - len(specs[n].axes)] for n, a in tensors.items() if not specs[n].optional}
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        listed = ", ".join(f"{n} {tuple(tensors[n].shape)} has {s}" for n, s in shapes.items())
+        raise InputError(f"{signature.program}: the leading axes do not broadcast: {listed}") from None
+
+
+def _check_broadcast(signature: Signature, spec: TensorSpec, shape: Shape, arguments: Arguments) -> None:
+    full = arguments.shape_of(spec.axes)
+    try:
+        fits = np.broadcast_shapes(shape, full) == full
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InputError(
+            f"{signature.program}: {spec.name} has shape {shape}, which does not broadcast to the scores' "
+            f"[.., {', '.join(spec.axes)}] = {full}; every axis must be {' or '.join(map(str, ('equal', 1)))}"
+        )
+
+
+def _checked_parameters(signature: Signature, given: dict[str, Any]) -> dict[str, Any]:
+    checked: dict[str, Any] = {}
+    for spec in signature.parameters:
+        if spec.name not in given:
+            continue
+        value = given[spec.name]
+        kind = Integral if spec.kind == "integer" else Real
+        if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value):
+            wanted = "an integer" if spec.kind == "integer" else "a finite number"
+            raise InputError(f"{signature.program}: parameter {spec.name} is {value!r}; expected {wanted} ({spec.meaning})")
+        checked[spec.name] = int(value) if spec.kind == "integer" else float(value)
+    return checked
+
+
+def check_cotangent(program: str, name: str, cotangent: Array, output: Array) -> None:
+    """A cotangent has the shape and dtype of its output."""
+    if tuple(cotangent.shape) != tuple(output.shape):
+        raise InputError(
+            f"{program}: the cotangent of {name} has shape {tuple(cotangent.shape)}; "
+            f"expected {tuple(output.shape)}, the shape of {name}"
+        )
+    if cotangent.dtype != output.dtype:
+        raise InputError(
+            f"{program}: the cotangent of {name} has dtype {cotangent.dtype}; expected {output.dtype}, the dtype of {name}"
+        )
+
+
+def unknown_output(signature: Signature, name: str) -> InputError:
+    """The error for a cotangent of something that is no output."""
+    outputs = [o.name for o in signature.outputs]
+    return InputError(f"{signature.program}: there is no output {name!r} to give a cotangent for{_hint(name, outputs)}")
+
+
+def _hint(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1) or [k for k in known if k.lower() == name.lower()]
+    guess = f"; did you mean {close[0]!r}?" if close else ";"
+    return f"{guess} There are {', '.join(known)}" if close else f"{guess} there are {', '.join(known)}"

@@ -1,0 +1,152 @@
+"""Loading and running generated kernels. Imports no SymPy.
+
+>>> import numpy as np
+>>> import numeric
+>>> kernel = numeric.load("attention")
+>>> x = np.random.default_rng(0).normal(size=(3, 5, 4))
+>>> result = kernel.forward(Q=x, K=x, V=x)
+>>> gradients = kernel.backward(result, {"O": np.ones((3, 5, 4))})
+>>> sorted(gradients)
+['K', 'Q', 'V']
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numeric.generated.numpy as generated
+from numeric.arguments import ACCUMULATION, Arguments, Shape, check, check_cotangent, split, unknown_output
+from numeric.backends import Backend, backend, backend_of, to_backend
+from numeric.errors import UnknownProgramError
+from numeric.signature import Array, Saved, Signature
+
+
+def programs() -> tuple[str, ...]:
+    """The names of all generated programs."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(generated.__path__)))
+
+
+def load(program: str, backend: str | None = None) -> Kernel:
+    """The kernel of a program.
+
+    Parameters
+    ----------
+    program: a name from :func:`programs`.
+    backend: ``"numpy"`` or ``"cupy"``; by default the backend of the arrays in each call. With
+        ``"cupy"``, NumPy arrays are copied to the device and results stay there.
+
+    Raises
+    ------
+    UnknownProgramError: there is no such program.
+    BackendError: the backend is unknown, or cannot run on this machine.
+    """
+    if program not in programs():
+        raise UnknownProgramError(f"there is no program {program!r}; there are {', '.join(programs())}")
+    return Kernel(program, backend)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a forward pass returns, and what its backward pass needs.
+
+    outputs: by name, in the inputs' dtype (statistics such as L in the accumulation dtype).
+    saved: the arrays and scalars that the backward pass uses; they may share memory with the inputs,
+        so leave those as they are until then.
+    """
+
+    outputs: dict[str, Array]
+    saved: Saved
+    backend: Backend
+    arguments: Arguments
+
+
+class Kernel:
+    """A program's forward and backward pass on arrays; made by :func:`load`."""
+
+    def __init__(self, program: str, backend_name: str | None) -> None:
+        self.program = program
+        self._fixed = None if backend_name is None else backend(backend_name)
+        self.signature: Signature = _module(program, "numpy").SIGNATURE
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.program!r}, backend={self._fixed.name if self._fixed else 'of the arrays'!r})"
+
+    def forward(self, **inputs: Any) -> Result:
+        """Run the forward pass.
+
+        Inputs are arrays ``[.., axes]`` by name, all of one dtype: float64, float32, float16 or bfloat16
+        (16-bit inputs are computed in float32). Leading axes broadcast. Optional inputs may be left out
+        and broadcast to their axes; parameters are Python numbers. Inputs are never written.
+
+        Raises
+        ------
+        InputError: a name, type, dtype or shape is wrong.
+        """
+        tensors, parameters = split(self.signature, inputs)
+        chosen = self._fixed or backend_of(self.program, tensors)
+        tensors = {n: to_backend(chosen, self.program, n, a) for n, a in tensors.items()}
+        arguments = check(self.signature, tensors, parameters)
+        with chosen.quiet():
+            prepared = {n: self._prepared(chosen, n, a, arguments) for n, a in tensors.items()}
+            outputs, saved = _module(self.program, chosen.name).forward(**prepared, **arguments.parameters)
+            statistics = {o.name for o in self.signature.outputs if o.statistic}
+            outputs = {n: a if n in statistics else _cast(a, arguments.dtype) for n, a in outputs.items()}
+        return Result(outputs, saved, chosen, arguments)
+
+    def backward(self, result: Result, cotangents: Mapping[str, Array]) -> dict[str, Array]:
+        """Run the backward pass: gradients of Σ ⟨cotangent, output⟩ for every differentiable input given.
+
+        A cotangent has the shape and dtype of its output; a missing one means zero. A gradient has the
+        shape and dtype of its input: what was broadcast is summed.
+
+        Raises
+        ------
+        InputError: a cotangent's name, type, dtype or shape is wrong.
+        """
+        given = {}
+        for name, cotangent in cotangents.items():
+            if name not in result.outputs:
+                raise unknown_output(self.signature, name)
+            if cotangent is not None:
+                given[name] = to_backend(result.backend, self.program, f"the cotangent of {name}", cotangent)
+                check_cotangent(self.program, name, given[name], result.outputs[name])
+        xp, arguments = result.backend.xp, result.arguments
+        compute = ACCUMULATION[arguments.dtype.name]
+        for name in self.signature.cotangents:
+            if name not in given:
+                given[name] = xp.zeros_like(result.outputs[name])
+        with result.backend.quiet():
+            prepared = {f"d{n}": _cast(a, compute) for n, a in given.items()}
+            gradients = _module(self.program, result.backend.name).backward(**prepared, **result.saved)
+            inputs = {n: a for n, a in arguments.tensors.items() if n in gradients}
+            return {n: _cast(_reduced(xp, gradients[n], tuple(a.shape)), a.dtype) for n, a in inputs.items()}
+
+    def _prepared(self, chosen: Backend, name: str, array: Array, arguments: Arguments) -> Array:
+        """An input as the generated code takes it: in the computing dtype, with full leading axes."""
+        spec = next(s for s in self.signature.inputs if s.name == name)
+        if spec.kind == "real":
+            array = _cast(array, ACCUMULATION[arguments.dtype.name])
+        if spec.optional:
+            return array.reshape((1,) * (len(spec.axes) - array.ndim) + tuple(array.shape))
+        return chosen.xp.broadcast_to(array, arguments.shape_of(spec.axes))
+
+
+def _module(program: str, backend_name: str) -> ModuleType:
+    return importlib.import_module(f"numeric.generated.{backend_name}.{program}")
+
+
+def _cast(array: Array, dtype: Any) -> Array:
+    return array.astype(dtype, copy=False)
+
+
+def _reduced(xp: Any, gradient: Array, shape: Shape) -> Array:
+    """A gradient summed over the axes along which its input was broadcast."""
+    extra = gradient.ndim - len(shape)
+    stretched = [k + extra for k, length in enumerate(shape) if length == 1 and gradient.shape[k + extra] != 1]
+    axes = (*range(extra), *stretched)
+    return (xp.sum(gradient, axis=axes, keepdims=True) if axes else gradient).reshape(shape)

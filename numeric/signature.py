@@ -1,0 +1,71 @@
+"""What a generated kernel says about itself: its tensors, parameters, outputs and gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Array = Any
+"""An array of whichever backend runs the kernel."""
+
+Saved = dict[str, Any]
+"""What a forward pass keeps for its backward pass."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input: its last axes by size name, and its neutral value if it is optional.
+
+    An optional input broadcasts to its axes; leaving it out is the same as its neutral value everywhere.
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    kind: Literal["real", "boolean"]
+    meaning: str
+    neutral: int | None = None
+
+    @property
+    def optional(self) -> bool:
+        """Whether the input may be left out."""
+        return self.neutral is not None
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """A scalar that the caller may set."""
+
+    name: str
+    kind: Literal["real", "integer"]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """An output; a statistic stays in the accumulation dtype when inputs have 16 bits."""
+
+    name: str
+    axes: tuple[str, ...]
+    meaning: str
+    statistic: bool = False
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The interface of one generated program.
+
+    ``gradients`` names the inputs that the backward pass differentiates, ``cotangents`` the outputs whose
+    cotangent it always takes: a missing one is filled with zeros, where others are left out.
+    """
+
+    program: str
+    inputs: tuple[TensorSpec, ...]
+    parameters: tuple[ParameterSpec, ...]
+    outputs: tuple[OutputSpec, ...]
+    gradients: tuple[str, ...]
+    cotangents: tuple[str, ...]
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The names of all sizes, in order of appearance."""
+        return tuple(dict.fromkeys(size for given in self.inputs for size in given.axes))
