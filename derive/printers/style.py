@@ -87,8 +87,7 @@ class Text:
         return " ∘ ".join(factors)
 
     def quotient(self, above: str, below: str) -> str:
-        simple = below.endswith((")", "]")) and below.count("(") <= 1 and " " not in below.split("(")[0]
-        return f"{above}/{below if simple or ' ' not in below else f'({below})'}"
+        return f"{above}/{f'({below})' if _is_open(below) else below}"
 
     def root(self, body: str) -> str:
         return f"√{body}"
@@ -172,6 +171,16 @@ class Latex:
             "delta": r"\delta",
             "prime": "'",
         }.get(name, name)
+
+
+def _is_open(text: str) -> bool:
+    """Whether a text has a space outside all brackets, so that it needs brackets as a divisor."""
+    depth = 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == " " and depth == 0:
+            return True
+    return False
 
 
 def scalar_text(value: sp.Expr, style: Style) -> str:

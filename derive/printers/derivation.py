@@ -1,0 +1,132 @@
+"""A whole derivation as plain records, text, Markdown, LaTeX or JSON. One list of records feeds them all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from derive.calculus import Derivation, Step
+from derive.forward.program import Definition, Program
+from derive.printers.notation import Notation, Writer
+
+
+@dataclass(frozen=True)
+class Line:
+    """One formula with what led to it."""
+
+    name: str
+    left: str
+    right: str
+    shape: str
+    rule: str
+    before: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """A derivation, written out: forward definitions, rewriting steps, and the resulting program."""
+
+    program: str
+    title: str
+    mode: str
+    notation: str
+    forward: tuple[Line, ...]
+    steps: tuple[Line, ...]
+    result: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+def page(derivation: Derivation, notation: Notation, mode: str = "backward", *, latex: bool = False) -> Page:
+    """Write a derivation in a notation; ``latex`` chooses LaTeX formulas over Unicode ones."""
+    program = derivation.forward
+    writer = Writer(program, notation, latex=latex)
+    return Page(
+        program.name,
+        program.summary,
+        mode,
+        notation,
+        tuple(_forward(d, writer) for d in program.definitions),
+        tuple(_step(s, writer) for s in derivation.steps),
+        tuple(_result(d, derivation, writer) for d in derivation.derived.definitions),
+        tuple(_notes(program, writer)),
+    )
+
+
+def _forward(definition: Definition, writer: Writer) -> Line:
+    value = writer.value(definition.target, definition.value)
+    reason = writer.per_slice(definition) or ""
+    return Line(definition.name, writer.left(definition.target), value, writer.shape(definition.target), "definition", "", reason)
+
+
+def _step(step: Step, writer: Writer) -> Line:
+    left = writer.left(step.target)
+    before = "; ".join(writer.equation(d) for d in step.forward) or writer.value(step.target, step.before)
+    after = writer.value(step.target, step.after)
+    return Line(step.name, left, after, writer.shape(step.target), step.rule, before if before != after else "", step.reason)
+
+
+def _result(definition: Definition, derivation: Derivation, writer: Writer) -> Line:
+    steps = derivation.steps_for(definition.name)
+    differentiated = [s for s in steps if s.forward] or list(steps)
+    rule = " + ".join(dict.fromkeys(s.rule for s in differentiated))
+    reason = "; ".join(dict.fromkeys(s.reason for s in differentiated))
+    value = writer.value(definition.target, definition.value)
+    return Line(definition.name, writer.left(definition.target), value, writer.shape(definition.target), rule, "", reason)
+
+
+def _notes(program: Program, writer: Writer) -> list[str]:
+    """What the letters stand for."""
+    notes = []
+    for parameter in program.parameters:
+        if parameter.symbol in writer.defaults:
+            default = writer.index.print(parameter.default)
+            notes.append(f"{default} is the default of the parameter {parameter.name}, which {parameter.meaning}")
+    for output in program.outputs:
+        name = f"d{output.name}"
+        if name in writer.style.names and writer.notation != "index":
+            notes.append(f"{writer.name(name)} is the gradient that arrives for {output.name}")
+    return notes
+
+
+def markdown(document: Page) -> str:
+    """A Markdown section with display formulas; the page must have been written with ``latex=True``."""
+    lines = [f"# {document.program}: {document.mode} in {document.notation} notation", "", document.title, ""]
+    lines += ["## Forward", "", *_displayed(document.forward), "## Steps", ""]
+    for number, step in enumerate(document.steps, 1):
+        lines += [f"{number}. **{step.rule}**: {step.reason}.", ""]
+        if step.before:
+            lines += [f"   From $${step.before}$$", ""]
+        lines += [f"   $${step.left} = {step.right}$$", ""]
+    lines += ["## Result", "", *_displayed(document.result)]
+    lines += [f"- {_dollars(note)}." for note in document.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _dollars(note: str) -> str:
+    """Set the formula that opens a note in mathematics."""
+    formula, verb, rest = note.partition(" is the ")
+    return f"${formula}${verb}{rest}"
+
+
+def _displayed(lines: tuple[Line, ...]) -> list[str]:
+    shown = []
+    for line in lines:
+        shown += [f"$${line.left} = {line.right}$$", ""]
+    return shown
+
+
+def latex(document: Page) -> str:
+    """An ``align*`` environment per part, ready to paste."""
+    parts = []
+    for title, lines in (("Forward", document.forward), ("Backward", document.result)):
+        body = " \\\\\n".join(rf"  {line.left} &= {line.right} && \text{{{line.rule}}}" for line in lines)
+        parts.append(f"% {title}\n\\begin{{align*}}\n{body}\n\\end{{align*}}")
+    return "\n\n".join(parts) + "\n"
+
+
+def as_json(document: Page) -> str:
+    """The page as JSON, for other tools."""
+    data: dict[str, Any] = asdict(document)
+    return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
