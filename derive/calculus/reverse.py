@@ -176,7 +176,7 @@ class _Reverse:
         defined = {d.target.base for d in self.definitions}
         used = {e.base for d in self.definitions for e in d.value.atoms(Entry)} - defined
         forward = [i for i in self.program.inputs if i.tensor in used]
-        kept = [Input(d.target.base, d.axes, f"{d.name} of the forward pass") for d in self.program.definitions]
+        kept = [d.as_input() for d in self.program.definitions]
         inputs = (*self.seeds, *forward, *(i for i in kept if i.tensor in used))
         outputs = tuple(
             Output(self.cotangents[i.name], i.axes, f"gradient with respect to {i.name}")

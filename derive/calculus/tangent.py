@@ -41,7 +41,7 @@ def tangent(program: Program) -> Derivation:
     derived = {d.target.base for d in definitions}
     used = {e.base for d in definitions for e in d.value.atoms(Entry)} - derived
     given = [Input(tangents[i.name], i.axes, f"tangent of {i.name}", 0) for i in program.inputs if i.name in tangents]
-    kept = [Input(d.target.base, d.axes, f"{d.name} of the forward pass") for d in program.definitions]
+    kept = [d.as_input() for d in program.definitions]
     inputs = (*given, *(i for i in program.inputs if i.tensor in used), *(k for k in kept if k.tensor in used))
     result = Program(
         f"{program.name}_tangent",

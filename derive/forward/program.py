@@ -86,6 +86,10 @@ class Definition:
         """The value at other indices."""
         return self.value.xreplace(dict(zip(self.axes, axes, strict=True)))
 
+    def as_input(self) -> Input:
+        """The defined tensor as an input of a program that is run later."""
+        return Input(self.target.tensor, self.axes, f"{self.name} of the forward pass")
+
 
 @dataclass(frozen=True)
 class Output:

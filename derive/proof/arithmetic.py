@@ -31,6 +31,9 @@ class Arithmetic(Protocol):
     def power(self, base: Number, exponent: sp.Rational) -> Number:
         """A rational power."""
 
+    def compared(self, value: Number) -> sp.Expr:
+        """The number as SymPy compares it, in conditions such as ``bias > −∞``."""
+
 
 class Symbolic:
     """Exact SymPy numbers: ``exp(1/2)`` stays ``exp(1/2)``. The symbolic oracle."""
@@ -50,6 +53,10 @@ class Symbolic:
     def power(self, base: sp.Expr, exponent: sp.Rational) -> sp.Expr:
         """SymPy's power."""
         return base**exponent
+
+    def compared(self, value: sp.Expr) -> sp.Expr:
+        """Itself."""
+        return value
 
 
 class Decimals:
@@ -80,6 +87,10 @@ class Decimals:
         """mpmath's power."""
         return self.context.power(base, self.number(exponent)) if exponent.q != 1 else base ** int(exponent)
 
+    def compared(self, value: Any) -> sp.Expr:
+        """A SymPy float of the same value."""
+        return sp.oo * int(self.context.sign(value)) if self.context.isinf(value) else sp.Float(str(value), self.context.dps)
+
 
 class Weights:
     """Fractions, with functions as unknown but fixed positive values: equal arguments, equal weights.
@@ -106,6 +117,10 @@ class Weights:
     def power(self, base: Fraction, exponent: sp.Rational) -> Fraction:
         """An integer power; a root is treated as an unknown function."""
         return base ** int(exponent) if exponent.q == 1 else self.function(sp.root, base, Fraction(exponent.p, exponent.q))
+
+    def compared(self, value: Fraction) -> sp.Expr:
+        """The same rational."""
+        return sp.Rational(value.numerator, value.denominator)
 
 
 @dataclass(frozen=True)
@@ -156,3 +171,72 @@ class Duals:
         """The power rule."""
         slope = self.base.number(exponent) * self.base.power(base.value, exponent - 1)
         return DualNumber(self.base.power(base.value, exponent), slope * base.tangent)
+
+    def compared(self, value: DualNumber) -> sp.Expr:
+        """The value: a condition does not move with its tangent."""
+        return self.base.compared(value.value)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A value and a first-order bound on the rounding error of computing it, in units of roundoff."""
+
+    value: Any
+    error: Any
+
+    def __add__(self, other: Bounded) -> Bounded:
+        value = self.value + other.value
+        return Bounded(value, self.error + other.error + abs(value))
+
+    def __mul__(self, other: Bounded) -> Bounded:
+        value = self.value * other.value
+        return Bounded(value, abs(self.value) * other.error + abs(other.value) * self.error + abs(value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bounded) and bool(self.value == other.value)
+
+    def __lt__(self, other: Bounded) -> bool:
+        return bool(self.value < other.value)
+
+    def __gt__(self, other: Bounded) -> bool:
+        return bool(self.value > other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class RunningErrors:
+    """Values in many digits, each with the running error bound of a straightforward evaluation.
+
+    This is the magnitude program of every program at once (Wilkinson's running error analysis, Higham,
+    Accuracy and Stability of Numerical Algorithms, §3.3): a correct kernel that adds in any order
+    stays within a small multiple of unit roundoff times the bound, entry by entry.
+    """
+
+    def __init__(self, digits: int = 50) -> None:
+        self.base = Decimals(digits)
+        self.zero = self.base.number(0)
+
+    def number(self, value: Any) -> Bounded:
+        """An exact number, or a bounded one as it is."""
+        return value if isinstance(value, Bounded) else Bounded(self.base.number(value), self.zero)
+
+    def function(self, function: type[sp.Function], *args: Bounded) -> Bounded:
+        """The function's value, its argument's error amplified, and a rounding of its own."""
+        (x,) = args
+        value = self.base.function(function, x.value)
+        if function is sp.exp:
+            return Bounded(value, value * (x.error + abs(x.value) + 1) if value else self.zero)
+        if function is sp.log:
+            return Bounded(value, x.error / abs(x.value) + abs(value) if x.value else self.zero)
+        raise AlgebraError(f"no running error bound is known for {function.__name__}")
+
+    def power(self, base: Bounded, exponent: sp.Rational) -> Bounded:
+        """A power; its error is the base's, times the exponent, and a rounding of its own."""
+        value = self.base.power(base.value, exponent)
+        amplified = abs(self.base.number(exponent) * value / base.value) * base.error if base.value else self.zero
+        return Bounded(value, amplified + abs(value))
+
+    def compared(self, value: Bounded) -> sp.Expr:
+        """The value."""
+        return self.base.compared(value.value)

@@ -189,10 +189,11 @@ class _Machine:
     def _holds(self, condition: sp.Basic, at: dict[Axis, int]) -> bool:
         values: dict[sp.Basic, Any] = {a: sp.Integer(at[a]) for a in condition.atoms(Axis) if a in at}
         for entry in condition.atoms(Entry):
-            values[entry] = sp.sympify(self._value(entry, at))
+            values[entry] = self.arithmetic.compared(self._value(entry, at))
         for symbol in condition.free_symbols:
             if symbol in self.scalars:
-                values[symbol] = sp.sympify(self.scalars[symbol])
+                value = self.scalars[symbol]
+                values[symbol] = sp.Integer(value) if symbol.is_integer else self.arithmetic.compared(value)
         decided = condition.xreplace(values)
         if decided not in (sp.true, sp.false):
             raise AlgebraError(f"the condition {condition} is not decided by positions, parameters and inputs")

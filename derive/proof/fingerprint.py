@@ -1,0 +1,141 @@
+"""Fingerprints: equality at random points of a finite field, with exp as a homomorphism.
+
+A number is a pair (a mod q, b mod p) where q divides p − 1; exp maps it to gᵃ with g of order q, so that
+exp(x + y) = exp x · exp y holds exactly. What has passed through exp or a division has no first part and
+cannot be exponentiated again. Two programs that differ as rational functions of degree D in the weights and
+inputs agree at a random point with probability at most about D/q (Schwartz and Zippel), q = 2⁶¹ − 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import sympy as sp
+
+from derive.errors import AlgebraError
+from derive.forward.program import Program
+from derive.proof.interpreter import Nested, interpret
+
+EXPONENTS = 2**61 - 1
+"""The order of the exponent group, a prime."""
+
+MODULUS = 52 * EXPONENTS + 1
+"""The field of values, a prime of which the exponent group's order divides p − 1."""
+
+GENERATOR = pow(2, 52, MODULUS)
+"""An element of order ``EXPONENTS``."""
+
+
+@dataclass(frozen=True)
+class Residue:
+    """A number of the field; ``exponent`` is None where it may not be exponentiated."""
+
+    exponent: int | None
+    value: int
+
+    def __add__(self, other: Residue) -> Residue:
+        known = self.exponent is not None and other.exponent is not None
+        exponent = (self.exponent + other.exponent) % EXPONENTS if known else None  # type: ignore[operator]
+        return Residue(exponent, (self.value + other.value) % MODULUS)
+
+    def __mul__(self, other: Residue) -> Residue:
+        known = self.exponent is not None and other.exponent is not None
+        exponent = self.exponent * other.exponent % EXPONENTS if known else None  # type: ignore[operator]
+        return Residue(exponent, self.value * other.value % MODULUS)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Residue) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class FiniteField:
+    """The arithmetic of residues for the interpreter; log and roots are unknown functions of their argument."""
+
+    def number(self, value: Any) -> Residue:
+        """An integer or fraction in the field; ±∞ only ever stands where it is hidden, as 0."""
+        if isinstance(value, Residue):
+            return value
+        if value in (sp.oo, -sp.oo):
+            return Residue(0, 0)
+        exact = sp.Rational(value)
+        parts = ((exact.p * pow(exact.q, -1, order)) % order for order in (EXPONENTS, MODULUS))
+        return Residue(*parts)
+
+    def function(self, function: type[sp.Function], *args: Residue) -> Residue:
+        """exp as a homomorphism; any other function as a fixed random one."""
+        if function is sp.exp:
+            (x,) = args
+            if x.exponent is None:
+                raise AlgebraError("exp of something that has passed through exp or a division has no fingerprint")
+            return Residue(None, pow(GENERATOR, x.exponent, MODULUS))
+        text = f"{function.__name__} {[a.value for a in args]}"
+        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        return Residue(None, int.from_bytes(digest, "big") % MODULUS)
+
+    def power(self, base: Residue, exponent: sp.Rational) -> Residue:
+        """An integer power; a negative one needs an invertible base."""
+        if exponent.q != 1:
+            return self.function(sp.root, base, self.number(exponent))
+        power = int(exponent)
+        if power >= 0:
+            first = None if base.exponent is None else pow(base.exponent, power, EXPONENTS)
+            return Residue(first, pow(base.value, power, MODULUS))
+        return Residue(None, pow(base.value, power, MODULUS))
+
+    def compared(self, value: Residue) -> sp.Expr:
+        """Residues have no order; all that a condition may ask is whether they are finite."""
+        return sp.Integer(value.value)
+
+
+def random_inputs(
+    program: Program, sizes: Mapping[str, int], chance: random.Random, *, visible: float = 0.7
+) -> dict[str, Nested]:
+    """Random field elements for every real input, random visibilities for the others."""
+    inputs = {}
+    for given in program.inputs:
+        shape = [sizes[str(size)] for size in given.tensor.shape]
+        if given.tensor.boolean:
+            inputs[given.name] = filled(shape, lambda: int(chance.random() < visible))
+        else:
+            inputs[given.name] = filled(shape, lambda: Residue(chance.randrange(EXPONENTS), chance.randrange(MODULUS)))
+    return inputs
+
+
+def filled(shape: list[int], draw: Any) -> Nested:
+    """A nested list of the given shape, entries drawn in order."""
+    if not shape:
+        return draw()
+    return [filled(shape[1:], draw) for _ in range(shape[0])]
+
+
+def entries(nested: Nested, rank: int) -> list[Any]:
+    """The entries of a nested list, in order."""
+    if rank == 0:
+        return [nested]
+    return [entry for part in nested for entry in entries(part, rank - 1)]
+
+
+def agree(left: Program, right: Program, sizes: Mapping[str, int], seed: int) -> list[str]:
+    """The outputs on which two programs of the same inputs differ at a random point; empty where they agree."""
+    chance = random.Random(seed)
+    inputs = random_inputs(left, sizes, chance)
+    parameters = {p.name: chance.randrange(1, 100) for p in left.parameters if not p.symbol.is_integer}
+    field = FiniteField()
+    given = {"sizes": sizes, "parameters": parameters, "arithmetic": field}
+    values = [interpret(p, {i.name: inputs[i.name] for i in p.inputs}, **given) for p in (left, right)]  # type: ignore[arg-type]
+    names = [o.name for o in left.outputs]
+    return [n for n in names if values[0][n] != values[1][n]]
+
+
+def small_sizes(program: Program, seed: int) -> dict[str, int]:
+    """Pairwise distinct sizes of at least 2 for every size of a program, so that swapped axes show."""
+    names = list(dict.fromkeys(str(s) for i in program.inputs for s in i.tensor.shape))
+    choices = [c for c in product(range(2, 7), repeat=len(names)) if len(set(c)) == len(names)]
+    return dict(zip(names, random.Random(seed).choice(choices), strict=True))

@@ -1,0 +1,245 @@
+"""The command ``backprove``. Heavy imports stand inside the commands, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from derive.errors import DeriveError
+from numeric.errors import NumericError
+
+if TYPE_CHECKING:
+    from derive.forward import Program
+    from numeric.verify import Finding
+
+app = typer.Typer(
+    name="backprove",
+    help="Write an attention's forward pass once; get its backward derived, proved, generated, verified and explained.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+HOLDS, WRONG, USAGE, NOTHING_CHECKED = 0, 1, 2, 5
+
+
+class Notation(StrEnum):
+    """The conventions that a derivation can be written in."""
+
+    row = "row"
+    column = "column"
+    index = "index"
+
+
+class Convention(StrEnum):
+    """The conventions of matrices."""
+
+    row = "row"
+    column = "column"
+
+
+class Format(StrEnum):
+    """The formats of a derivation."""
+
+    text = "text"
+    latex = "latex"
+    markdown = "markdown"
+    json = "json"
+
+
+class Mode(StrEnum):
+    """What is derived: the gradients, or the tangents."""
+
+    backward = "backward"
+    tangent = "tangent"
+
+
+class Report(StrEnum):
+    """The formats of findings."""
+
+    table = "table"
+    json = "json"
+    junit = "junit"
+
+
+@app.command()
+def derive(
+    name: Annotated[str, typer.Argument(help="A program: attention, causal_attention.")],
+    notation: Annotated[Notation, typer.Option(help="Positions as rows, as columns, or entries.")] = Notation.row,
+    format: Annotated[Format, typer.Option(help="Terminal text, or source of a document.")] = Format.text,
+    mode: Annotated[Mode, typer.Option(help="Gradients (reverse mode) or tangents (forward mode).")] = Mode.backward,
+    full: Annotated[bool, typer.Option("--full", help="With optional inputs and all outputs.")] = False,
+) -> None:
+    """Derive a program's gradients and print every step."""
+    from derive.calculus import backward, tangent
+    from derive.forward import program
+    from derive.printers import derivation as printed
+
+    source = program(name)
+    chosen = source if full else source.plain()
+    derived = (backward if mode is Mode.backward else tangent)(chosen)
+    page = printed.page(derived, notation.value, mode.value, latex=format in (Format.latex, Format.markdown))
+    if format is Format.text:
+        from numeric.terminal import console, show_page
+
+        out = console()
+        show_page(out, page)
+        left_out = _left_out(source, chosen)
+        if left_out:
+            out.print(f"  [dim]Left out: {', '.join(left_out)}; show them with --full.[/dim]")
+        return
+    writer = {Format.latex: printed.latex, Format.markdown: printed.markdown, Format.json: printed.as_json}[format]
+    print(writer(page), end="")
+
+
+def _left_out(source: Program, chosen: Program) -> list[str]:
+    """The inputs and outputs that a plain program lacks."""
+    inputs = [i.name for i in source.inputs if i not in chosen.inputs]
+    return inputs + [o.name for o in source.outputs if o not in chosen.outputs]
+
+
+@app.command()
+def generate(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where files differ.")] = False,
+    out: Annotated[Path | None, typer.Option(help="A directory of your own instead of the committed one.")] = None,
+) -> None:
+    """Regenerate the kernels from their derivations, or check that the committed ones equal them."""
+    from derive.generate import compare, write
+    from derive.pipeline import modules
+
+    directory = out or _generated()
+    expected = modules()
+    differences = compare(directory, expected) if check else write(directory, expected)
+    for difference in differences:
+        print(f"{difference.kind}: {difference.path}")
+        if check and difference.diff:
+            print(difference.diff)
+    if check and differences:
+        print(f"{len(differences)} of {len(expected)} files differ from the derivation; run: backprove generate")
+        raise typer.Exit(WRONG)
+    state = "equal the derivation" if check else "written" if differences else "already up to date"
+    print(f"{len(expected)} files {state}")
+
+
+def _generated() -> Path:
+    import numeric.generated
+
+    return Path(numeric.generated.__path__[0])
+
+
+@app.command()
+def verify(
+    names: Annotated[list[str] | None, typer.Argument(help="Programs; all if none is named.")] = None,
+    backend: Annotated[list[str] | None, typer.Option(help="numpy or cupy; all that run here if not given.")] = None,
+    only: Annotated[str, typer.Option(help="Only properties whose name holds this text.")] = "",
+    format: Annotated[Report, typer.Option(help="A table, or a report for machines.")] = Report.table,
+) -> None:
+    """Check every identity and property of every program, and say how sure each result is."""
+    from numeric import reports
+    from numeric.terminal import console, show_findings
+
+    findings = _findings(names, backend, only)
+    if format is Report.table:
+        show_findings(console(), findings)
+    else:
+        print(reports.as_json(findings) if format is Report.json else reports.as_junit(findings))
+    raise typer.Exit(_exit_code(findings))
+
+
+def _findings(names: list[str] | None, backends: list[str] | None, only: str = "") -> list[Finding]:
+    """Run the checks, showing progress on a terminal."""
+    from rich.progress import track
+
+    from numeric.backends import backend
+    from numeric.kernels import load, programs
+    from numeric.terminal import console
+    from numeric.verify import checks
+
+    for name in names or []:
+        load(name)
+    for asked in backends or []:
+        backend(asked)
+    planned = [c for c in checks(names or programs(), backends) if only in c.property]
+    err = console(stderr=True)
+    shown = track(planned, "verifying", console=err, transient=True, disable=not err.is_terminal)
+    return [check.run() for check in shown]
+
+
+def _exit_code(findings: list[Finding]) -> int:
+    if any(f.status == "fails" for f in findings):
+        return WRONG
+    return HOLDS if any(f.status == "holds" for f in findings) else NOTHING_CHECKED
+
+
+@app.command()
+def document(
+    out: Annotated[Path, typer.Option(help="Where worked_example.md and .html go.")] = Path("docs/generated"),
+    input: Annotated[Path | None, typer.Option(help='JSON of your own: {"Q": [[1, "1/2"]], "K": …, "V": …}.')] = None,
+    notation: Annotated[Convention, typer.Option(help="Positions as rows or as columns.")] = Convention.row,
+) -> None:
+    """Write the worked example: every formula, number, mistake and answer from the derivation."""
+    for path in _document(out, input, notation.value):
+        print(f"wrote {path}")
+
+
+def _document(out: Path, given: Path | None, notation: str) -> tuple[Path, ...]:
+    from derive.document import read_inputs, worked_example, write_documents
+
+    inputs = None if given is None else read_inputs(given)
+    return write_documents(out, worked_example(inputs, notation=notation))
+
+
+@app.command()
+def bench(
+    what: Annotated[str, typer.Argument(help="derive (time to derive) or run (against a peer, if installed).")] = "derive",
+    repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians are printed.")] = 15,
+) -> None:
+    """Measure; interleaved medians, with a peer in the same process where there is one."""
+    from numeric import bench as benchmarks
+
+    if what not in benchmarks.BENCHMARKS:
+        raise NumericError(f"there is no benchmark {what!r}; there are {', '.join(benchmarks.BENCHMARKS)}")
+    benchmarks.BENCHMARKS[what](repeats)
+
+
+@app.command()
+def run() -> None:
+    """Regenerate, verify and document everything, and print one summary."""
+    from derive.generate import write
+    from derive.pipeline import modules
+    from numeric.terminal import console, counted, show_findings, show_summary
+
+    out, rows = console(), []
+    start = time.perf_counter()
+    changed = write(_generated(), modules())
+    rows.append(("generate", f"{len(changed)} files rewritten" if changed else "kernels are up to date", _since(start)))
+    start = time.perf_counter()
+    findings = _findings(None, None)
+    rows.append(("verify", counted(findings), _since(start)))
+    start = time.perf_counter()
+    paths = _document(Path("docs/generated"), None, "row")
+    rows.append(("document", ", ".join(map(str, paths)), _since(start)))
+    show_findings(out, findings)
+    show_summary(out, rows)
+    raise typer.Exit(_exit_code(findings))
+
+
+def _since(start: float) -> float:
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Run the command; expected errors are one line and exit code 2."""
+    try:
+        app()
+    except (DeriveError, NumericError) as error:
+        print(f"backprove: {error}", file=sys.stderr)
+        raise SystemExit(USAGE) from None
+    except OSError as error:
+        print(f"backprove: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+        raise SystemExit(USAGE) from None

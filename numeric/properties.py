@@ -1,0 +1,165 @@
+"""What every kernel must keep, as named properties; tests and ``backprove verify`` run the same bodies.
+
+A property takes a kernel, a device and a sample, and returns its scaled error: the largest deviation in units
+of what rounding alone may cause (see :func:`numeric.oracle.rounding`). It holds up to ``LIMIT``; what is a
+matter of bits or of exact zeros returns 0 or infinity, and ``None`` says nothing about this sample.
+
+The properties here speak of any program; those of attention are in :mod:`numeric.properties_attention`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from numeric.backends import Backend
+from numeric.kernels import Kernel
+from numeric.oracle import Exact, Host, exact_run, pushed_forward, rounding, roundoff, scaled_error
+from numeric.samples import Arrays, Run, Sample, run
+
+LIMIT = 2.0
+"""Correct kernels stay below 1, the first-order bound; a second unit is for what first order leaves out."""
+
+Body = Callable[[Kernel, Backend, Sample], "float | None"]
+
+
+@dataclass(frozen=True)
+class Property:
+    """A named statement about a kernel, and the body that measures how far it is from holding."""
+
+    name: str
+    statement: str
+    body: Body
+
+
+class Registry:
+    """Properties in the order in which they are declared; a name is taken once."""
+
+    def __init__(self) -> None:
+        self.properties: list[Property] = []
+
+    def __call__(self, name: str, statement: str) -> Callable[[Body], Body]:
+        """Register the decorated body under a name."""
+
+        def register(body: Body) -> Body:
+            if any(p.name == name for p in self.properties):
+                raise ValueError(f"property {name!r} is registered twice")
+            self.properties.append(Property(name, statement, body))
+            return body
+
+        return register
+
+
+any_program = Registry()
+
+
+def made_by(kernel: Kernel, device: Backend, sample: Sample) -> tuple[Run, Exact]:
+    """A sample's run, and what it should have given."""
+    inputs = sample.inputs(kernel.signature)
+    made = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
+    return made, exact_of(sample, made)
+
+
+def exact_of(sample: Sample, made: Run) -> Exact:
+    """What a run should have given."""
+    return exact_run(sample.program, made.inputs, made.cotangents, made.parameters)
+
+
+def output_error(made: Run, exact: Exact) -> float:
+    """The worst scaled error of any output."""
+    return max(scaled_error(array, exact[name]) for name, array in made.outputs.items())
+
+
+def gradient_error(made: Run, exact: Exact) -> float:
+    """The worst scaled error of any gradient."""
+    return max(scaled_error(array, exact[f"d{name}"]) for name, array in made.gradients.items())
+
+
+def exactly(holds: Any) -> float:
+    """0 where a matter of bits holds, else infinity."""
+    return 0.0 if holds else float("inf")
+
+
+def _same_bits(left: Arrays, right: Arrays) -> bool:
+    return left.keys() == right.keys() and all(left[n].tobytes() == right[n].tobytes() for n in left)
+
+
+@any_program("outputs equal the exact interpreter", "forward(inputs) is the value of the definitions")
+def outputs_are_exact(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Every output against the definitions evaluated entry by entry in 50 digits."""
+    return output_error(*made_by(kernel, device, sample))
+
+
+@any_program("gradients equal the exact interpreter", "backward(cotangents) is the value of the derived program")
+def gradients_are_exact(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Every gradient against the derived program evaluated entry by entry in 50 digits."""
+    return gradient_error(*made_by(kernel, device, sample))
+
+
+@any_program("forward mode agrees", "⟨cotangent, J v⟩ = ⟨gradient, v⟩, with J v by dual numbers")
+def forward_mode_agrees(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Random tangents pushed through the forward definitions, which share nothing with reverse mode."""
+    made, exact = made_by(kernel, device, sample)
+    rng = np.random.default_rng([sample.seed, 3])
+    tangents = {n: rng.standard_normal(g.shape) for n, g in made.gradients.items()}
+    pushed = float(pushed_forward(sample.program, made, tangents))
+    pulled, unit = 0.0, 0.0
+    for name, gradient in made.gradients.items():
+        products = gradient.astype(np.longdouble) * tangents[name]
+        pulled += float(products.sum())
+        unit += float((np.abs(tangents[name]) * rounding(exact[f"d{name}"], gradient.dtype.name)).sum())
+        unit += float(np.abs(products).sum()) * roundoff("float64")
+    return abs(pushed - pulled) / unit if unit else exactly(pushed == pulled)
+
+
+@any_program("finite differences agree", "⟨gradient, v⟩ is the slope of ⟨cotangent, outputs⟩ along v")
+def finite_differences_agree(kernel: Kernel, device: Backend, sample: Sample) -> float | None:
+    """Central differences of the kernel's own forward pass in float64, along a random direction."""
+    if sample.dtype != "float64":
+        return None
+    made, _ = made_by(kernel, device, sample)
+    rng, step = np.random.default_rng([sample.seed, 4]), 1e-5
+    direction = {n: rng.standard_normal(g.shape) for n, g in made.gradients.items()}
+
+    def paired(distance: float) -> float:
+        moved = {n: a + distance * direction[n] if n in direction else a for n, a in made.inputs.items()}
+        outputs = run(kernel, device, moved, made.cotangents, made.parameters).outputs
+        return float(sum(np.where(np.isfinite(outputs[n]), c * outputs[n], 0).sum() for n, c in made.cotangents.items()))
+
+    with np.errstate(invalid="ignore"):
+        slope = (paired(step) - paired(-step)) / (2 * step)
+    terms = [made.gradients[n] * direction[n] for n in direction]
+    pulled, size = sum(float(t.sum()) for t in terms), sum(float(np.abs(t).sum()) for t in terms)
+    return abs(slope - pulled) / (1e-7 * (1 + size))
+
+
+@any_program("the same call gives the same bits", "two runs on equal inputs are bit-identical")
+def deterministic(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Run twice, with a run on other inputs in between, and compare bytes."""
+    first, _ = made_by(kernel, device, sample)
+    made_by(kernel, device, replace(sample, seed=sample.seed + 1))
+    second, _ = made_by(kernel, device, sample)
+    return exactly(_same_bits(first.outputs, second.outputs) and _same_bits(first.gradients, second.gradients))
+
+
+@any_program("layout does not matter", "reversed, interleaved and read-only views give the same, and are not written")
+def layout_does_not_matter(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Inputs and cotangents as views of other arrays."""
+    made, exact = made_by(kernel, device, sample)
+    inputs = {n: _as_view(a) for n, a in made.inputs.items()}
+    cotangents = {n: _as_view(a) for n, a in made.cotangents.items()}
+    viewed = run(kernel, device, inputs, cotangents, made.parameters)
+    untouched = _same_bits(made.inputs, {n: np.ascontiguousarray(a) for n, a in inputs.items()})
+    return max(exactly(untouched), output_error(viewed, exact), gradient_error(viewed, exact))
+
+
+def _as_view(array: Host) -> Host:
+    """The same values as a read-only view with reversed and interleaved strides."""
+    wide = np.empty((*array.shape[:-1], 2 * array.shape[-1]), dtype=array.dtype)
+    view = wide[..., ::-2]
+    view[...] = array
+    view.flags.writeable = False
+    return view

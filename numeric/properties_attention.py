@@ -1,0 +1,185 @@
+"""Properties of the attention family: programs with Q, K, V, a mask, a bias, outputs O and L.
+
+dS, the gradient of the scores, is read off as the gradient of a full-sized bias; the weights A are the outputs
+for values that are the identity matrix. So a kernel is asked about both without showing its insides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from numeric.arguments import ACCUMULATION
+from numeric.backends import Backend
+from numeric.kernels import Kernel
+from numeric.oracle import Exact, Host, exact_run, rounding, scaled_error, worst
+from numeric.properties import Property, Registry, any_program, exact_of, exactly, gradient_error, made_by, output_error
+from numeric.samples import Arrays, Run, Sample, run
+
+attention = Registry()
+
+
+def _with_bias(sample: Sample) -> Sample:
+    return replace(sample, given=tuple(dict.fromkeys((*sample.given, "bias"))))
+
+
+def _without_l(sample: Sample) -> Sample:
+    return replace(sample, cotangents=("O",))
+
+
+def _wide(array: Host) -> Host:
+    return array.astype(np.longdouble)
+
+
+def _weights(kernel: Kernel, device: Backend, made: Run) -> Host:
+    """The weights A: the outputs for values that are the identity matrix."""
+    values = np.eye(made.inputs["K"].shape[-2], dtype=made.inputs["V"].dtype)
+    return _wide(run(kernel, device, {**made.inputs, "V": values}, {}, made.parameters).outputs["O"])
+
+
+def _replaced(exact: Host, values: Host | None) -> Host:
+    """Exact numbers with the rounding units of one run and the values of another; zeros for None."""
+    mixed = np.empty(exact.shape, dtype=object)
+    for index in np.ndindex(*exact.shape):
+        value = exact[index].value * 0 if values is None else values[index].value
+        mixed[index] = replace(exact[index], value=value)
+    return mixed
+
+
+@attention("hidden entries contribute nothing", "NaN and ∞ in hidden keys and values change nothing")
+def hidden_contributes_nothing(kernel: Kernel, device: Backend, sample: Sample) -> float | None:
+    """Hide a key from every query and poison it, its value and its bias; its own gradients are exactly 0."""
+    inputs = sample.inputs(kernel.signature)
+    n, m = sample.sizes["n"], sample.sizes["m"]
+    if m == 0:
+        return None
+    hidden = m // 2
+    inputs["mask"] = np.broadcast_to(inputs.get("mask", np.True_), (*sample.leading, n, m)).copy()
+    inputs["mask"][..., hidden] = False
+    clean = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
+    poisoned = {name: array.copy() for name, array in inputs.items()}
+    poisoned["K"][..., hidden, :], poisoned["V"][..., hidden, :] = np.nan, np.inf
+    if "bias" in poisoned:
+        poisoned["bias"][..., hidden] = np.nan
+    made = run(kernel, device, poisoned, clean.cotangents, sample.parameters)
+    silent = [(made.gradients[name][..., hidden, :] == 0).all() for name in ("K", "V")]
+    if "bias" in made.gradients:
+        silent.append((made.gradients["bias"][~inputs["mask"]] == 0).all())
+    exact = exact_of(sample, clean)
+    return max(exactly(all(silent)), output_error(made, exact), gradient_error(made, exact))
+
+
+@attention("score gradients sum to the cotangent of L", "Σ_j dS[i,j] = dL[i], and 0 without it")
+def score_gradients_sum(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """A query that sees nothing has dS = 0 and ignores dL."""
+    made, exact = made_by(kernel, device, _with_bias(sample))
+    dS = made.gradients["bias"]
+    given = np.where(np.isfinite(made.outputs["L"]), made.cotangents.get("L", np.zeros(dS.shape[:-1])), 0)
+    return worst(np.abs(_wide(dS).sum(-1) - given), rounding(exact["dS"], dS.dtype.name).sum(-1))
+
+
+@attention("key gradients of one query sum to zero", "dO in one row only ⇒ Σ_j dK[j,c] = 0")
+def key_gradients_sum(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """The last query alone sends a gradient back, so every key's gradient is a multiple of it."""
+    inputs = sample.inputs(kernel.signature)
+
+    def one_row(result):  # type: ignore[no-untyped-def]
+        cotangents = _without_l(sample).output_cotangents(result)
+        cotangents["O"][..., :-1, :] = 0
+        return cotangents
+
+    made = run(kernel, device, inputs, one_row, sample.parameters)
+    dK = made.gradients["K"]
+    units = rounding(exact_of(sample, made)["dK"], dK.dtype.name)
+    return worst(np.abs(_wide(dK).sum(-2)), units.sum(-2))
+
+
+@attention("a shift of a row of scores changes nothing", "O(S + t 1ᵀ) = O(S) and dQ(S + t 1ᵀ) = dQ(S)")
+def shift_invariant(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Whole rows of an integer bias are shifted by ±64, which every dtype represents exactly."""
+    inputs = _with_bias(sample).inputs(kernel.signature)
+    coarse, errors = np.round(inputs["bias"].astype(float)), []
+    base: Exact | None = None
+    for shift in (0, 64, -64):
+        inputs["bias"] = (coarse + shift).astype(inputs["bias"].dtype)
+        made = run(kernel, device, inputs, _without_l(sample).output_cotangents, sample.parameters)
+        exact = exact_of(sample, made)
+        base = base or exact
+        errors.append(scaled_error(made.outputs["O"], _replaced(exact["O"], base["O"])))
+        errors.append(scaled_error(made.gradients["Q"], _replaced(exact["dQ"], base["dQ"])))
+    return max(errors)
+
+
+@attention("large scores do not overflow", "logits of ±1e5 give finite, accurate results")
+def large_scores(kernel: Kernel, device: Backend, sample: Sample) -> float | None:
+    """A bias of ±1e5 on whole rows, which float32 and float64 represent exactly."""
+    if ACCUMULATION[sample.dtype] != sample.dtype:
+        return None
+    inputs = _with_bias(sample).inputs(kernel.signature)
+    signs = np.where(np.arange(sample.sizes["n"]) % 2, 1e5, -1e5)[:, None]
+    inputs["bias"] = (np.round(inputs["bias"]) + signs).astype(inputs["bias"].dtype)
+    made = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
+    exact = exact_of(sample, made)
+    return max(output_error(made, exact), gradient_error(made, exact))
+
+
+@attention("centred keys give the same query gradient", "dQ = scale Σ_j dS (K − K̄) with K̄ = Σ_r A K")
+def centred_keys(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """The covariance form, from the kernel's own dS and A."""
+    sample = _with_bias(_without_l(sample))
+    made, exact = made_by(kernel, device, sample)
+    weights, K, dS = _weights(kernel, device, made), _wide(made.inputs["K"]), _wide(made.gradients["bias"])
+    scale = float(sample.parameters.get("scale", max(sample.sizes["d"], 1) ** -0.5))
+    centred = K[..., None, :, :] - (weights @ K)[..., :, None, :]
+    deviation = np.abs(_wide(made.gradients["Q"]) - scale * (dS[..., None] * centred).sum(-2))
+    storage = sample.dtype
+    reach = (np.abs(K)[..., None, :, :] + (weights @ np.abs(K))[..., :, None, :])
+    units = scale * (rounding(exact["dS"], storage)[..., None] * reach).sum(-2) + rounding(exact["dQ"], storage)
+    blurred = (np.abs(dS).sum(-1)[..., None] * (rounding(exact["A"], storage) @ np.abs(K))) * scale
+    return worst(deviation, units + blurred)
+
+
+@attention("row sums come from outputs", "rowsum(A ∘ dA) = rowsum(dO ∘ O), with dA = dO Vᵀ")
+def row_sums_from_outputs(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """What fused backward passes rely on."""
+    made, exact = made_by(kernel, device, _without_l(sample))
+    weights, dO, V = _weights(kernel, device, made), _wide(made.cotangents["O"]), _wide(made.inputs["V"])
+    left = (weights * (dO @ np.swapaxes(V, -1, -2))).sum(-1)
+    right = (dO * _wide(made.outputs["O"])).sum(-1)
+    units = (np.abs(dO) * rounding(exact["O"], sample.dtype)).sum(-1)
+    units = units + (rounding(exact["A"], sample.dtype) * (np.abs(dO) @ np.swapaxes(np.abs(V), -1, -2))).sum(-1)
+    return worst(np.abs(left - right), units)
+
+
+@attention("outputs lie in the hull of visible values", "min V ≤ O ≤ max V over the keys that a query sees")
+def outputs_in_hull(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Coordinate by coordinate, up to rounding; a query that sees nothing gives 0."""
+    made, exact = made_by(kernel, device, sample)
+    seen = np.array([e.value > 0 for e in exact["A"].flat], dtype=bool).reshape(exact["A"].shape)[..., None]
+    V, O = _wide(made.inputs["V"])[..., None, :, :], _wide(made.outputs["O"])
+    low = np.min(np.where(seen, V, np.inf), axis=-2, initial=np.inf)
+    high = np.max(np.where(seen, V, -np.inf), axis=-2, initial=-np.inf)
+    blind = ~seen.any(-2)
+    low, high = np.where(blind, 0, low), np.where(blind, 0, high)
+    return worst(np.maximum(np.maximum(low - O, O - high), 0), rounding(exact["O"], sample.dtype))
+
+
+@attention("equal values give no routing gradient", "V[j,v] = w[v] for all j ⇒ dS = 0")
+def equal_values(kernel: Kernel, device: Backend, sample: Sample) -> float | None:
+    """All values alike: where a query looks cannot matter."""
+    sample = _with_bias(_without_l(sample))
+    inputs: Arrays = sample.inputs(kernel.signature)
+    if sample.sizes["m"] == 0:
+        return None
+    inputs["V"] = np.repeat(inputs["V"][..., :1, :], sample.sizes["m"], axis=-2)
+    made = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
+    exact = exact_run(sample.program, made.inputs, made.cotangents, made.parameters)
+    return scaled_error(made.gradients["bias"], _replaced(exact["dS"], None))
+
+
+def properties_for(kernel: Kernel) -> tuple[Property, ...]:
+    """The properties that speak of a program: any program's, and attention's where it has the tensors."""
+    names = {s.name for s in kernel.signature.inputs} | {o.name for o in kernel.signature.outputs}
+    family = {"Q", "K", "V", "mask", "bias", "O", "L"} <= names
+    return (*any_program.properties, *(attention.properties if family else ()))

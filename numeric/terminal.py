@@ -1,0 +1,124 @@
+"""What people read in a terminal: derivations, findings and summaries, at most 100 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from derive.printers.derivation import Line, Page
+from numeric.verify import Finding
+
+WIDTH = 100
+
+COLOURS = {"holds": "green", "fails": "bold red", "not measured": "yellow"}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console no wider than 100 columns; in a pipe it writes plain text of that width."""
+    made = Console(stderr=stderr, highlight=False)
+    width = min(made.width, WIDTH) if made.is_terminal else WIDTH
+    return Console(stderr=stderr, highlight=False, width=width)
+
+
+def show_page(out: Console, page: Page) -> None:
+    """A derivation: forward definitions, numbered steps, and the program they end in."""
+    out.print(Text.assemble((page.program, "bold"), f": {page.mode}, {page.notation} notation"))
+    out.print(Text(page.title, style="dim"))
+    _heading(out, "Forward")
+    out.print(_equations(page.forward, with_rules=False))
+    _heading(out, "Steps")
+    for number, step in enumerate(page.steps, 1):
+        out.print(_step(number, step))
+    _heading(out, page.mode.replace("-", " ").capitalize())
+    out.print(_equations(page.result, with_rules=True))
+    out.print()
+    for note in page.notes:
+        out.print(Text(f"  {note}.", style="dim"))
+
+
+def _heading(out: Console, title: str) -> None:
+    out.print()
+    out.print(Text(title, style="bold cyan"))
+
+
+def _equations(lines: Sequence[Line], *, with_rules: bool) -> Padding:
+    """Equations aligned at their last left side, with shapes, and rules or remarks."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(style="dim")
+    for line in lines:
+        remark = line.rule if with_rules else line.reason
+        table.add_row(Text(line.left, style="bold"), Text(f"= {line.right}"), Text(f"  {line.shape}"), Text(f"  {remark}"))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _step(number: int, step: Line) -> Padding:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", style="dim", width=3)
+    table.add_column()
+    table.add_row(f"{number}.", Text.assemble((step.rule, "cyan"), ("  " + step.reason, "dim")))
+    if step.before:
+        table.add_row("", Text(f"  {step.before}"))
+    arrow = "⇒ " if step.before else "  "
+    table.add_row("", Text.assemble(arrow, (step.left, "bold"), f" = {step.right}"))
+    return Padding(table, (0, 0, 0, 1))
+
+
+def show_findings(out: Console, findings: Sequence[Finding]) -> None:
+    """One table, a section a program: property, backend, the word it earned, scaled error, result."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, width=min(out.width, WIDTH))
+    table.add_column("property", ratio=1)
+    table.add_column("backend", no_wrap=True)
+    table.add_column("evidence", no_wrap=True)
+    table.add_column("error", justify="right", no_wrap=True)
+    table.add_column("result", no_wrap=True)
+    for name in dict.fromkeys(f.program for f in findings):
+        table.add_row(Text(name, style="bold"))
+        for finding in findings:
+            if finding.program == name:
+                table.add_row(
+                    Text(f"  {finding.property}"),
+                    finding.backend,
+                    finding.evidence,
+                    written(finding.error),
+                    Text(finding.status, style=COLOURS[finding.status]),
+                )
+        table.add_section()
+    out.print(table)
+    for finding in findings:
+        if finding.status == "fails":
+            out.print(Text(f"{finding.program}: {finding.property} ({finding.backend}): {finding.detail}", style="red"))
+    for reason in dict.fromkeys(f"{f.backend}: {f.detail}" for f in findings if f.status == "not measured"):
+        out.print(Text(f"not measured on {reason}", style="yellow"))
+    out.print(Text(counted(findings), style="bold"))
+    out.print(Text("error: the worst deviation in units of what rounding may cause; up to 2 holds", style="dim"))
+
+
+def written(error: float | None) -> str:
+    """A scaled error in three digits."""
+    return "" if error is None else "∞" if error == float("inf") else f"{error:.3f}" if error < 1000 else f"{error:.1e}"
+
+
+def counted(findings: Iterable[Finding]) -> str:
+    """How many findings hold, fail and were not measured."""
+    listed = list(findings)
+    totals = {status: sum(f.status == status for f in listed) for status in COLOURS}
+    return ", ".join(f"{count} {status}" for status, count in totals.items() if count) or "nothing was checked"
+
+
+def show_summary(out: Console, rows: Sequence[tuple[str, str, float]]) -> None:
+    """Stages of a run: what each did and how long it took."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="backprove run", title_justify="left")
+    table.add_column("stage", style="bold")
+    table.add_column("result")
+    table.add_column("seconds", justify="right")
+    for stage, result, seconds in rows:
+        table.add_row(stage, result, f"{seconds:.1f}")
+    out.print(table)

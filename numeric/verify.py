@@ -1,0 +1,137 @@
+"""Everything that is claimed of every program, checked once, each with the word that it earned.
+
+The words (strongest first): *proved* for all sizes by canonical form; *fingerprinted* at random points of a
+finite field; *exact* in rational arithmetic; *checked* in floating point within a multiple of rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from derive.forward import program as forward_program
+from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees
+from derive.proof.identities import identities
+from derive.proof.prover import prove
+from numeric.arguments import ACCUMULATION
+from numeric.backends import NAMES, Backend, backend, cupy_missing
+from numeric.kernels import Kernel, load
+from numeric.oracle import derivation_of
+from numeric.properties import LIMIT, Property
+from numeric.properties_attention import properties_for
+from numeric.samples import Sample, dtype
+
+Status = Literal["holds", "fails", "not measured"]
+SEEDS = range(3)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One row: a property of a program on a backend, the evidence, and the scaled error where there is one."""
+
+    program: str
+    property: str
+    backend: str
+    evidence: str
+    status: Status
+    error: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something to find out, named before it is run so that progress can be shown."""
+
+    program: str
+    property: str
+    backend: str
+    run: Callable[[], Finding]
+
+
+def checks(programs: Sequence[str], backends: Sequence[str] | None = None) -> list[Check]:
+    """All checks of the given programs, on the given backends or on all."""
+    planned: list[Check] = []
+    for name in programs:
+        planned += _symbolic(name)
+        for chosen in backends or NAMES:
+            planned += _numeric(name, chosen)
+    return planned
+
+
+def _symbolic(name: str) -> Iterator[Check]:
+    source = forward_program(name)
+    for identity in identities(source):
+
+        def proof(identity=identity) -> Finding:  # type: ignore[no-untyped-def]
+            outcome = prove(identity)
+            proved = outcome.status == "proved"
+            detail = "" if proved else f"{identity.statement}; what remains: {outcome.remainder}"
+            return Finding(name, identity.name, "symbolic", "proved", "holds" if proved else "fails", None, detail)
+
+        yield Check(name, identity.name, "symbolic", proof)
+    yield Check(name, "compacting changed nothing", "symbolic", lambda: _fingerprint(name))
+    yield Check(name, "forward mode agrees", "symbolic", lambda: _forward_mode(name))
+
+
+def _fingerprint(name: str) -> Finding:
+    wrong = sorted({d for seed in SEEDS for d in compacting_changed_nothing(derivation_of(name), seed)})
+    detail = f"differs in {', '.join(wrong)}" if wrong else "random points of a field of 2⁶⁷ elements, random sizes"
+    return Finding(name, "compacting changed nothing", "symbolic", "fingerprinted", "fails" if wrong else "holds", None, detail)
+
+
+def _forward_mode(name: str) -> Finding:
+    wrong = [seed for seed in SEEDS if not forward_mode_agrees(derivation_of(name), seed)]
+    detail = f"differs for seeds {wrong}" if wrong else "dual numbers over fractions, random sizes"
+    return Finding(name, "forward mode agrees", "symbolic", "exact", "fails" if wrong else "holds", None, detail)
+
+
+def _numeric(name: str, chosen: str) -> Iterator[Check]:
+    reason = cupy_missing() if chosen == "cupy" else None
+    if reason is not None:
+        missing = Finding(name, "all properties", chosen, "", "not measured", None, reason)
+        yield Check(name, "all properties", chosen, lambda: missing)
+        return
+    kernel, device = load(name), backend(chosen)
+    for prop in properties_for(kernel):
+
+        def measure(prop=prop) -> Finding:  # type: ignore[no-untyped-def]
+            return _measured(kernel, device, prop)
+
+        yield Check(name, prop.name, chosen, measure)
+
+
+def _measured(kernel: Kernel, device: Backend, prop: Property) -> Finding:
+    """The worst scaled error of a property over the samples, and where it was reached."""
+    worst, where = 0.0, ""
+    for sample in samples(kernel, device):
+        error = prop.body(kernel, device, sample)
+        if error is not None and error >= worst:
+            worst, where = error, f"{sample.dtype}, sizes {dict(sample.sizes)}, seed {sample.seed}"
+    holds = worst <= LIMIT
+    return Finding(kernel.program, prop.name, device.name, "checked", "holds" if holds else "fails", worst, where)
+
+
+def samples(kernel: Kernel, device: Backend) -> Iterator[Sample]:
+    """Pairwise distinct sizes, every dtype, with and without the optional inputs."""
+    names = kernel.signature.sizes
+    optional = [s.name for s in kernel.signature.inputs if s.optional]
+    for position, storage in enumerate(dtypes(device)):
+        for seed in SEEDS:
+            sizes = {n: 2 + (seed + 2 * k) % (len(names) + 2) for k, n in enumerate(names)}
+            sizes = {n: v + (k if list(sizes.values()).count(v) > 1 else 0) for k, (n, v) in enumerate(sizes.items())}
+            given = tuple(n for k, n in enumerate(optional) if (seed + position) >> k & 1)
+            yield Sample(kernel.program, sizes, (2,) if seed else (), storage, seed, given)
+
+
+def dtypes(device: Backend) -> list[str]:
+    """The dtypes that a device computes: bfloat16 only where ml_dtypes gives NumPy one."""
+    names = list(ACCUMULATION)
+    if device.name != "numpy":
+        names.remove("bfloat16")
+        return names
+    try:
+        dtype("bfloat16")
+    except ImportError:
+        names.remove("bfloat16")
+    return names
