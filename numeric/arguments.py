@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,9 @@ def _sizes(signature: Signature, tensors: dict[str, Array], specs: dict[str, Ten
         shape = tuple(array.shape)
         wanted = ", ".join(("..", *spec.axes))
         if len(shape) < len(spec.axes):
-            raise InputError(f"{signature.program}: {name} has shape {shape}; expected [{wanted}], at least {len(spec.axes)} axes")
+            raise InputError(
+                f"{signature.program}: {name} has shape {shape}; expected [{wanted}], at least {len(spec.axes)} axes"
+            )
         for axis, length in zip(spec.axes, shape[len(shape) - len(spec.axes) :], strict=True):
             if sizes.setdefault(axis, length) != length:
                 other = sources[axis]
@@ -125,8 +127,8 @@ def _check_broadcast(signature: Signature, spec: TensorSpec, shape: Shape, argum
         fits = False
     if not fits:
         raise InputError(
-            f"{signature.program}: {spec.name} has shape {shape}, which does not broadcast to the scores' "
-            f"[.., {', '.join(spec.axes)}] = {full}; every axis must be {' or '.join(map(str, ('equal', 1)))}"
+            f"{signature.program}: {spec.name} has shape {shape}, which does not broadcast to "
+            f"[.., {', '.join(spec.axes)}] = {full}, the scores' shape; each axis must have that length, or 1"
         )
 
 
@@ -136,11 +138,13 @@ def _checked_parameters(signature: Signature, given: dict[str, Any]) -> dict[str
         if spec.name not in given:
             continue
         value = given[spec.name]
-        kind = Integral if spec.kind == "integer" else Real
+        kind = numbers.Integral if spec.kind == "integer" else numbers.Real
         if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value):
             wanted = "an integer" if spec.kind == "integer" else "a finite number"
-            raise InputError(f"{signature.program}: parameter {spec.name} is {value!r}; expected {wanted} ({spec.meaning})")
-        checked[spec.name] = int(value) if spec.kind == "integer" else float(value)
+            raise InputError(
+                f"{signature.program}: parameter {spec.name} is {value!r}; expected {wanted} ({spec.meaning})"
+            )
+        checked[spec.name] = int(float(value)) if spec.kind == "integer" else float(value)
     return checked
 
 
@@ -153,7 +157,8 @@ def check_cotangent(program: str, name: str, cotangent: Array, output: Array) ->
         )
     if cotangent.dtype != output.dtype:
         raise InputError(
-            f"{program}: the cotangent of {name} has dtype {cotangent.dtype}; expected {output.dtype}, the dtype of {name}"
+            f"{program}: the cotangent of {name} has dtype {cotangent.dtype}; "
+            f"expected {output.dtype}, the dtype of {name}"
         )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -28,51 +27,19 @@ app = typer.Typer(
 HOLDS, WRONG, USAGE, NOTHING_CHECKED = 0, 1, 2, 5
 
 
-class Notation(StrEnum):
-    """The conventions that a derivation can be written in."""
-
-    row = "row"
-    column = "column"
-    index = "index"
-
-
-class Convention(StrEnum):
-    """The conventions of matrices."""
-
-    row = "row"
-    column = "column"
-
-
-class Format(StrEnum):
-    """The formats of a derivation."""
-
-    text = "text"
-    latex = "latex"
-    markdown = "markdown"
-    json = "json"
-
-
-class Mode(StrEnum):
-    """What is derived: the gradients, or the tangents."""
-
-    backward = "backward"
-    tangent = "tangent"
-
-
-class Report(StrEnum):
-    """The formats of findings."""
-
-    table = "table"
-    json = "json"
-    junit = "junit"
+Notation = Literal["row", "column", "index"]
+Convention = Literal["row", "column"]
+Format = Literal["text", "latex", "markdown", "json"]
+Mode = Literal["backward", "tangent"]
+Report = Literal["table", "json", "junit"]
 
 
 @app.command()
 def derive(
     name: Annotated[str, typer.Argument(help="A program: attention, causal_attention.")],
-    notation: Annotated[Notation, typer.Option(help="Positions as rows, as columns, or entries.")] = Notation.row,
-    format: Annotated[Format, typer.Option(help="Terminal text, or source of a document.")] = Format.text,
-    mode: Annotated[Mode, typer.Option(help="Gradients (reverse mode) or tangents (forward mode).")] = Mode.backward,
+    notation: Annotated[Notation, typer.Option(help="Positions as rows, as columns, or entries.")] = "row",
+    format: Annotated[Format, typer.Option(help="Terminal text, or source of a document.")] = "text",
+    mode: Annotated[Mode, typer.Option(help="Gradients (reverse mode) or tangents (forward mode).")] = "backward",
     full: Annotated[bool, typer.Option("--full", help="With optional inputs and all outputs.")] = False,
 ) -> None:
     """Derive a program's gradients and print every step."""
@@ -82,9 +49,9 @@ def derive(
 
     source = program(name)
     chosen = source if full else source.plain()
-    derived = (backward if mode is Mode.backward else tangent)(chosen)
-    page = printed.page(derived, notation.value, mode.value, latex=format in (Format.latex, Format.markdown))
-    if format is Format.text:
+    derived = (backward if mode == "backward" else tangent)(chosen)
+    page = printed.page(derived, notation, mode, latex=format in ("latex", "markdown"))
+    if format == "text":
         from numeric.terminal import console, show_page
 
         out = console()
@@ -93,7 +60,7 @@ def derive(
         if left_out:
             out.print(f"  [dim]Left out: {', '.join(left_out)}; show them with --full.[/dim]")
         return
-    writer = {Format.latex: printed.latex, Format.markdown: printed.markdown, Format.json: printed.as_json}[format]
+    writer = {"latex": printed.latex, "markdown": printed.markdown, "json": printed.as_json}[format]
     print(writer(page), end="")
 
 
@@ -137,17 +104,17 @@ def verify(
     names: Annotated[list[str] | None, typer.Argument(help="Programs; all if none is named.")] = None,
     backend: Annotated[list[str] | None, typer.Option(help="numpy or cupy; all that run here if not given.")] = None,
     only: Annotated[str, typer.Option(help="Only properties whose name holds this text.")] = "",
-    format: Annotated[Report, typer.Option(help="A table, or a report for machines.")] = Report.table,
+    format: Annotated[Report, typer.Option(help="A table, or a report for machines.")] = "table",
 ) -> None:
     """Check every identity and property of every program, and say how sure each result is."""
     from numeric import reports
     from numeric.terminal import console, show_findings
 
     findings = _findings(names, backend, only)
-    if format is Report.table:
+    if format == "table":
         show_findings(console(), findings)
     else:
-        print(reports.as_json(findings) if format is Report.json else reports.as_junit(findings))
+        print(reports.as_json(findings) if format == "json" else reports.as_junit(findings))
     raise typer.Exit(_exit_code(findings))
 
 
@@ -180,14 +147,14 @@ def _exit_code(findings: list[Finding]) -> int:
 def document(
     out: Annotated[Path, typer.Option(help="Where worked_example.md and .html go.")] = Path("docs/generated"),
     input: Annotated[Path | None, typer.Option(help='JSON of your own: {"Q": [[1, "1/2"]], "K": …, "V": …}.')] = None,
-    notation: Annotated[Convention, typer.Option(help="Positions as rows or as columns.")] = Convention.row,
+    notation: Annotated[Convention, typer.Option(help="Positions as rows or as columns.")] = "row",
 ) -> None:
     """Write the worked example: every formula, number, mistake and answer from the derivation."""
-    for path in _document(out, input, notation.value):
+    for path in _document(out, input, notation):
         print(f"wrote {path}")
 
 
-def _document(out: Path, given: Path | None, notation: str) -> tuple[Path, ...]:
+def _document(out: Path, given: Path | None, notation: Convention) -> tuple[Path, ...]:
     from derive.document import read_inputs, worked_example, write_documents
 
     inputs = None if given is None else read_inputs(given)
@@ -196,7 +163,9 @@ def _document(out: Path, given: Path | None, notation: str) -> tuple[Path, ...]:
 
 @app.command()
 def bench(
-    what: Annotated[str, typer.Argument(help="derive (time to derive) or run (against a peer, if installed).")] = "derive",
+    what: Annotated[
+        str, typer.Argument(help="derive (time to derive) or run (against a peer, if installed).")
+    ] = "derive",
     repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians are printed.")] = 15,
 ) -> None:
     """Measure; interleaved medians, with a peer in the same process where there is one."""

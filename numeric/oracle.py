@@ -63,7 +63,10 @@ def pushed_forward(name: str, run: Run, tangents: Arrays) -> Any:
         values = interpret(forward, given, sizes=_sizes(forward, full), parameters=run.parameters, arithmetic=duals)
         for output, cotangent in run.cotangents.items():
             moved = _flat(values[output], cotangent[at].ndim)
-            total += sum((decimals.number(float(c)) * m.tangent for c, m in zip(cotangent[at].flat, moved, strict=True)), decimals.number(0))
+            total += sum(
+                (decimals.number(float(c)) * m.tangent for c, m in zip(cotangent[at].flat, moved, strict=True)),
+                decimals.number(0),
+            )
     return total
 
 

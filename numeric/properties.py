@@ -127,7 +127,9 @@ def finite_differences_agree(kernel: Kernel, device: Backend, sample: Sample) ->
     def paired(distance: float) -> float:
         moved = {n: a + distance * direction[n] if n in direction else a for n, a in made.inputs.items()}
         outputs = run(kernel, device, moved, made.cotangents, made.parameters).outputs
-        return float(sum(np.where(np.isfinite(outputs[n]), c * outputs[n], 0).sum() for n, c in made.cotangents.items()))
+        return float(
+            sum(np.where(np.isfinite(outputs[n]), c * outputs[n], 0).sum() for n, c in made.cotangents.items())
+        )
 
     with np.errstate(invalid="ignore"):
         slope = (paired(step) - paired(-step)) / (2 * step)

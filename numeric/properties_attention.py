@@ -7,6 +7,7 @@ for values that are the identity matrix. So a kernel is asked about both without
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -42,8 +43,9 @@ def _replaced(exact: Host, values: Host | None) -> Host:
     """Exact numbers with the rounding units of one run and the values of another; zeros for None."""
     mixed = np.empty(exact.shape, dtype=object)
     for index in np.ndindex(*exact.shape):
-        value = exact[index].value * 0 if values is None else values[index].value
-        mixed[index] = replace(exact[index], value=value)
+        unit: Any = exact[index]
+        other: Any = None if values is None else values[index]
+        mixed[index] = replace(unit, value=unit.value * 0 if other is None else other.value)
     return mixed
 
 
@@ -134,7 +136,7 @@ def centred_keys(kernel: Kernel, device: Backend, sample: Sample) -> float:
     centred = K[..., None, :, :] - (weights @ K)[..., :, None, :]
     deviation = np.abs(_wide(made.gradients["Q"]) - scale * (dS[..., None] * centred).sum(-2))
     storage = sample.dtype
-    reach = (np.abs(K)[..., None, :, :] + (weights @ np.abs(K))[..., :, None, :])
+    reach = np.abs(K)[..., None, :, :] + (weights @ np.abs(K))[..., :, None, :]
     units = scale * (rounding(exact["dS"], storage)[..., None] * reach).sum(-2) + rounding(exact["dQ"], storage)
     blurred = (np.abs(dS).sum(-1)[..., None] * (rounding(exact["A"], storage) @ np.abs(K))) * scale
     return worst(deviation, units + blurred)

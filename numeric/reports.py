@@ -35,7 +35,10 @@ def as_junit(findings: Sequence[Finding]) -> str:
         )
         for finding in own:
             case = ElementTree.SubElement(
-                suite, "testcase", classname=f"{name}.{finding.backend}", name=f"{finding.property} ({finding.evidence})"
+                suite,
+                "testcase",
+                classname=f"{name}.{finding.backend}",
+                name=f"{finding.property} ({finding.evidence})",
             )
             if finding.status == "fails":
                 ElementTree.SubElement(case, "failure", message=f"scaled error {finding.error}").text = finding.detail

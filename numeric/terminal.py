@@ -55,7 +55,9 @@ def _equations(lines: Sequence[Line], *, with_rules: bool) -> Padding:
     table.add_column(style="dim")
     for line in lines:
         remark = line.rule if with_rules else line.reason
-        table.add_row(Text(line.left, style="bold"), Text(f"= {line.right}"), Text(f"  {line.shape}"), Text(f"  {remark}"))
+        table.add_row(
+            Text(line.left, style="bold"), Text(f"= {line.right}"), Text(f"  {line.shape}"), Text(f"  {remark}")
+        )
     return Padding(table, (0, 0, 0, 2))
 
 

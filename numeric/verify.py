@@ -67,7 +67,9 @@ def _symbolic(name: str) -> Iterator[Check]:
             outcome = prove(identity)
             proved = outcome.status == "proved"
             detail = "" if proved else f"{identity.statement}; what remains: {outcome.remainder}"
-            return Finding(name, identity.name, "symbolic", "proved", "holds" if proved else "fails", None, detail)
+            return Finding(
+                name, identity.name, "symbolic", outcome.status, "holds" if proved else "fails", None, detail
+            )
 
         yield Check(name, identity.name, "symbolic", proof)
     yield Check(name, "compacting changed nothing", "symbolic", lambda: _fingerprint(name))
@@ -77,7 +79,9 @@ def _symbolic(name: str) -> Iterator[Check]:
 def _fingerprint(name: str) -> Finding:
     wrong = sorted({d for seed in SEEDS for d in compacting_changed_nothing(derivation_of(name), seed)})
     detail = f"differs in {', '.join(wrong)}" if wrong else "random points of a field of 2⁶⁷ elements, random sizes"
-    return Finding(name, "compacting changed nothing", "symbolic", "fingerprinted", "fails" if wrong else "holds", None, detail)
+    return Finding(
+        name, "compacting changed nothing", "symbolic", "fingerprinted", "fails" if wrong else "holds", None, detail
+    )
 
 
 def _forward_mode(name: str) -> Finding:

@@ -66,12 +66,12 @@ def bound(axis: Axis, level: int) -> Axis:
 
 def is_bound(axis: Axis) -> bool:
     """Whether the axis carries a canonical bound name."""
-    return axis.name.startswith("_")
+    return str(axis.name).startswith("_")
 
 
 def is_fresh(axis: Axis) -> bool:
     """Whether the axis was made by :func:`fresh`."""
-    return axis.name.startswith("~")
+    return str(axis.name).startswith("~")
 
 
 def free_axes(expr: sp.Basic) -> frozenset[Axis]:

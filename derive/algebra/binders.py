@@ -54,7 +54,7 @@ class Binder(sp.Expr):
         height = max((len(b.axes) + b._height for b in body.atoms(Binder)), default=0)
         axes = tuple(sorted(axes, key=lambda a: (str(a.size), a.name)))
         sizes = {size: [a for a in axes if a.size == size] for size in dict.fromkeys(a.size for a in axes)}
-        spellings = []
+        spellings: list[tuple[sp.Basic, ...]] = []
         for order in product(*(permutations(group) for group in sizes.values())):
             flat = [axis for group in order for axis in group]
             names = {axis: bound(axis, height + k) for k, axis in enumerate(flat, 1)}
@@ -85,12 +85,15 @@ class Total(Binder):
         if isinstance(body, Total):
             inner, more = body.open()
             return cls(inner, *axes, *more)
-        outside, inside = [], []
+        outside: list[sp.Expr] = []
+        inside: list[sp.Expr] = []
         for factor in sp.Mul.make_args(body):
             (inside if free_axes(factor) & set(axes) else outside).append(factor)
         mentioned = set().union(*map(free_axes, inside)) if inside else set()
         outside += [axis.size for axis in axes if axis not in mentioned]
-        parts = [cls._part(factors, own) for factors, own in _components(inside, tuple(a for a in axes if a in mentioned))]
+        parts = [
+            cls._part(factors, own) for factors, own in _components(inside, tuple(a for a in axes if a in mentioned))
+        ]
         return sp.Mul(*outside, *parts)
 
     @classmethod
@@ -152,7 +155,9 @@ def rewrite(expr: sp.Expr, rule: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
             return rule(expr)
         return rule(expr.func(changed, *axes))
     if expr.args and not isinstance(expr, sp.Indexed):
-        args = [rewrite(arg, rule) if isinstance(arg, (sp.Expr, sp.logic.boolalg.Boolean)) else arg for arg in expr.args]
+        args = [
+            rewrite(arg, rule) if isinstance(arg, (sp.Expr, sp.logic.boolalg.Boolean)) else arg for arg in expr.args
+        ]
         if any(new is not old for new, old in zip(args, expr.args, strict=True)):
             expr = expr.func(*args)
     return rule(expr)

@@ -10,7 +10,6 @@ from sympy.logic.boolalg import Boolean
 from derive.algebra.axes import Axis, check_axes
 from derive.errors import AlgebraError
 
-
 Values = Literal["real", "boolean", "extended"]
 
 _ASSUMPTIONS: dict[str, dict[str, bool]] = {

@@ -91,7 +91,12 @@ def _expand(expr: sp.Expr) -> list[Term]:
     if isinstance(expr, Total):
         body, axes = expr.open()
         return [Term(t.coefficient, t.powers, (*axes, *t.bound)) for t in _expand(body)]
-    if isinstance(expr, sp.Pow) and expr.exp.is_Integer and expr.exp > 1 and isinstance(expr.base, (sp.Add, sp.Mul, Total)):
+    if (
+        isinstance(expr, sp.Pow)
+        and expr.exp.is_Integer
+        and expr.exp > 1
+        and isinstance(expr.base, (sp.Add, sp.Mul, Total))
+    ):
         return _expand(sp.Mul(*[expr.base] * int(expr.exp), evaluate=False))
     if expr.is_Rational:
         return [Term(expr, {})]

@@ -44,7 +44,9 @@ def partials(value: sp.Expr, tensor: Tensor) -> Iterator[Partial]:
             for inner in partials(body, tensor):
                 yield Partial(inner.indices, weight * inner.weight, (*axes, *inner.bound))
         else:
-            raise DerivationError(f"{type(part).__name__} in {value} has no derivative: differentiate before stabilising")
+            raise DerivationError(
+                f"{type(part).__name__} in {value} has no derivative: differentiate before stabilising"
+            )
 
 
 def _parts(value: sp.Expr) -> tuple[sp.Expr, ...]:

@@ -16,7 +16,19 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from derive.algebra import Axis, Delta, Entry, Tensor, Total, factor_common, fold, free_axes, fresh, from_terms, terms_of
+from derive.algebra import (
+    Axis,
+    Delta,
+    Entry,
+    Tensor,
+    Total,
+    factor_common,
+    fold,
+    free_axes,
+    fresh,
+    from_terms,
+    terms_of,
+)
 from derive.algebra.fold import Equation
 from derive.calculus.partials import partials
 from derive.calculus.rules import Rule, reason_for_reduction, rule_for

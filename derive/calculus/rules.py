@@ -29,9 +29,14 @@ def rule_for(definition: Definition, tensor: Tensor, program: Program) -> Rule:
     form = softmax.recognise(definition)
     if form is not None:
         rows = plural(tuple(a for a in definition.axes if a != form.over), program)
-        return Rule("softmax", f"{target} is a softmax of {name} over the {meaning(form.over, program)}, one for each of the {rows}")
+        return Rule(
+            "softmax",
+            f"{target} is a softmax of {name} over the {meaning(form.over, program)}, one for each of the {rows}",
+        )
     if isinstance(definition.value, sp.log):
-        return Rule("logsumexp", f"{target} is the logarithm of a softmax's denominator, so its derivative is that softmax")
+        return Rule(
+            "logsumexp", f"{target} is the logarithm of a softmax's denominator, so its derivative is that softmax"
+        )
     for term in sp.Add.make_args(definition.value):
         entries = [e for e in term.atoms(Entry) if e.base == tensor]
         if not entries:

@@ -25,18 +25,26 @@ def tangent(program: Program) -> Derivation:
         for tensor in sorted({e.tensor for e in definition.value.atoms(Entry)}, key=lambda t: str(t.name)):
             if str(tensor.name) in tangents:
                 moved = tangents[str(tensor.name)]
-                raw += sp.Add(*(Total(p.weight * moved[p.indices], *p.bound) for p in partials(definition.value, tensor)))
+                raw += sp.Add(
+                    *(Total(p.weight * moved[p.indices], *p.bound) for p in partials(definition.value, tensor))
+                )
         if raw == 0:
             continue
         tensor = Tensor(f"t{definition.name}", *definition.axes)
         tangents[definition.name], axes[definition.name] = tensor, definition.axes
         value = factor_common(fold(from_terms(terms_of(raw)), equations))
         target = tensor[definition.axes]
-        steps.append(Step(str(tensor.name), "tangent", target, raw, value, f"the differential of {definition.name}", (definition,)))
+        steps.append(
+            Step(
+                str(tensor.name), "tangent", target, raw, value, f"the differential of {definition.name}", (definition,)
+            )
+        )
         definitions.append(Definition(target, value))
         equations.append((target, value))
     outputs = tuple(
-        Output(tangents[o.name], o.axes, f"tangent of {o.name}", o.statistic) for o in program.outputs if o.name in tangents
+        Output(tangents[o.name], o.axes, f"tangent of {o.name}", o.statistic)
+        for o in program.outputs
+        if o.name in tangents
     )
     derived = {d.target.base for d in definitions}
     used = {e.base for d in definitions for e in d.value.atoms(Entry)} - derived

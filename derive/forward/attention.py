@@ -27,7 +27,9 @@ def attention() -> Program:
 
 def causal_attention() -> Program:
     """Query i sees key j where j ≤ i + offset: 0 is top-left, m − n is bottom-right."""
-    return _attention("causal_attention", "Causal attention: key j is visible to query i where j ≤ i + offset.", causal=True)
+    return _attention(
+        "causal_attention", "Causal attention: key j is visible to query i where j ≤ i + offset.", causal=True
+    )
 
 
 def _attention(name: str, summary: str, *, causal: bool) -> Program:

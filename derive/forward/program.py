@@ -6,8 +6,9 @@ about an operation is written down anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import sympy as sp
 
@@ -138,15 +139,15 @@ class Program:
 
     def input(self, name: str) -> Input:
         """The input of that name."""
-        return _named(self, "input", self.inputs, name)
+        return _named(self.name, "input", self.inputs, name)
 
     def output(self, name: str) -> Output:
         """The output of that name."""
-        return _named(self, "output", self.outputs, name)
+        return _named(self.name, "output", self.outputs, name)
 
     def definition(self, name: str) -> Definition:
         """The definition of that name."""
-        return _named(self, "definition", self.definitions, name)
+        return _named(self.name, "definition", self.definitions, name)
 
     @property
     def optional(self) -> dict[str, int]:
@@ -192,12 +193,15 @@ class Program:
         return replace(self, definitions=tuple(definitions), outputs=outputs)
 
 
-def _named(program: Program, kind: str, items: tuple, name: str):  # type: ignore[no-untyped-def,type-arg]
+Item = TypeVar("Item", Input, Output, Definition)
+
+
+def _named(program: str, kind: str, items: Sequence[Item], name: str) -> Item:
     for item in items:
         if item.name == name:
             return item
     known = ", ".join(item.name for item in items)
-    raise DefinitionError(f"{program.name} has no {kind} {name!r}; it has {known}")
+    raise DefinitionError(f"{program} has no {kind} {name!r}; it has {known}")
 
 
 class Builder:
@@ -249,7 +253,9 @@ class Builder:
         known = {t for t in self._tensors.values() if t != tensor}
         for entry in sorted(value.atoms(Entry), key=str):
             if entry.base not in known:
-                raise DefinitionError(f"{self.name}: {name} mentions {entry}, which no input or earlier definition gives")
+                raise DefinitionError(
+                    f"{self.name}: {name} mentions {entry}, which no input or earlier definition gives"
+                )
         self._definitions.append(Definition(tensor[axes], value))
         return tensor
 

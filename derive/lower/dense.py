@@ -72,16 +72,16 @@ def _alive(statements: tuple[Statement, ...], program: Program, saved: tuple[str
 def _statements(program: Program, support: dict[Tensor, tuple[Definition, sp.Expr]]) -> Iterator[Statement]:
     optional = {i.tensor for i in program.inputs if i.neutral == 0}
     for definition in program.definitions:
-        added = [t for t in sp.Add.make_args(definition.value) if _optional_entry(t, optional)]
-        base = definition.value - sp.Add(*added)
+        terms = sp.Add.make_args(definition.value)
+        added = [(t, entry) for t in terms if (entry := _optional_entry(t, optional)) is not None]
+        base = definition.value - sp.Add(*(t for t, _ in added))
         if base == 0:
             raise LoweringError(f"{program.name}: {definition.name} is made of optional inputs alone")
         gate = _hiding(definition, support)
         yield Statement(definition.name, definition.axes, tensorise(base, definition.axes, support=_support(support)))
-        for term in added:
-            entry = definition.target
-            updated = tensorise(entry + term, definition.axes)
-            yield Statement(definition.name, definition.axes, updated, str(_optional_entry(term, optional).tensor.name))
+        for term, entry in added:
+            updated = tensorise(definition.target + term, definition.axes)
+            yield Statement(definition.name, definition.axes, updated, str(entry.tensor.name))
         if gate is not None:
             support[definition.target.base] = (definition, gate)
 
@@ -152,5 +152,10 @@ def _scaled_products(value: sp.Expr) -> Iterator[tuple[sp.Expr, Total]]:
         factors = sp.Mul.make_args(term)
         totals = [f for f in factors if isinstance(f, Total)]
         scalars = sp.Mul(*(f for f in factors if not free_axes(f)))
-        if len(totals) == 1 and scalars * totals[0] == term and scalars.free_symbols and isinstance(totals[0].body, sp.Mul):
+        if (
+            len(totals) == 1
+            and scalars * totals[0] == term
+            and scalars.free_symbols
+            and isinstance(totals[0].body, sp.Mul)
+        ):
             yield scalars, totals[0]

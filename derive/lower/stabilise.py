@@ -95,7 +95,9 @@ def _shifted(
 
     value = sp.expand_log(rewrite(definition.value, relative)).xreplace({sp.log(peak): largest})
     if value.has(peak):
-        raise LoweringError(f"{definition.target} depends on a shift of the scores {score}: {RELIES_ON} does not hold for it")
+        raise LoweringError(
+            f"{definition.target} depends on a shift of the scores {score}: {RELIES_ON} does not hold for it"
+        )
     equations = [(d.target, d.value) for d in shift[1:]]
     return replace(definition, value=fold(fold(value, equations[:1]), equations[1:]))
 

@@ -29,6 +29,9 @@ from derive.lower.arrays import (
 )
 
 Layout = Literal["row", "column"]
+Factor = tuple[sp.Expr, int]
+"""A base and its positive power."""
+
 Support = Mapping[Tensor, Callable[[Axes], sp.Expr]]
 """For each tensor that is 0 where something is hidden: the visibility at its indices."""
 
@@ -90,7 +93,9 @@ class _Tensoriser:
 
     def _product(self, expr: sp.Expr, axes: Axes) -> Node:
         """Scalars times factors over divisors, selected by what hides entries of any factor."""
-        scalars, above, below, gates = sp.S.One, [], [], []
+        scalars, gates = sp.S.One, []
+        above: list[Factor] = []
+        below: list[Factor] = []
         for factor in sp.Mul.make_args(expr):
             base, power = factor.as_base_exp() if not isinstance(factor, sp.exp) else (factor, sp.S.One)
             if not free_axes(factor) and not factor.atoms(Entry, Total, Maximum):
@@ -98,27 +103,31 @@ class _Tensoriser:
             elif _is_gate(factor):
                 gates.append(factor)
             elif power.is_Integer:
-                (above if power > 0 else below).extend([base] * abs(int(power)))
+                (above if power > 0 else below).append((base, abs(int(power))))
             else:
                 raise LoweringError(f"the power {factor} has no array form")
         hidden = list(gates)
         if len(above) + len(below) > 1:
-            hidden += [gate for factor in above if (gate := self._hides(factor)) is not None and gate not in hidden]
+            hidden += [gate for factor, _ in above if (gate := self._hides(factor)) is not None and gate not in hidden]
         if gates and not above and not below and scalars == 1:
             return self._all(gates, axes)
         result = self._quotient(scalars, above, below, axes)
         return Select(axes, arranged(self._all(hidden, axes), axes), arranged(result, axes)) if hidden else result
 
-    def _quotient(self, scalars: sp.Expr, above: list[sp.Expr], below: list[sp.Expr], axes: Axes) -> Node:
-        nodes = [self.build(f, axes) for f in sorted(above, key=_spelling)]
+    def _quotient(self, scalars: sp.Expr, above: list[Factor], below: list[Factor], axes: Axes) -> Node:
+        nodes = [self._power(f, axes) for f in sorted(above, key=lambda f: _spelling(f[0]))]
         result = self._multiplied(nodes, axes) if nodes else Scalar((), sp.S.One)
         if scalars == -1 and nodes:
             result = Apply(result.axes, "negative", (result,))
         elif scalars != 1:
             result = Apply(result.axes, "multiply", (Scalar((), scalars), result)) if nodes else Scalar((), scalars)
         for divisor in below:
-            result = Apply(axes, "divide", (arranged(result, axes), arranged(self.build(divisor, axes), axes)))
+            result = Apply(axes, "divide", (arranged(result, axes), arranged(self._power(divisor, axes), axes)))
         return result
+
+    def _power(self, factor: Factor, axes: Axes) -> Node:
+        node, power = self.build(factor[0], axes), factor[1]
+        return node if power == 1 else Apply(node.axes, "power", (node, Scalar((), sp.Integer(power))))
 
     @staticmethod
     def _multiplied(nodes: list[Node], order: Axes) -> Node:
@@ -135,9 +144,7 @@ class _Tensoriser:
             wide = body.indices if self.layout == "row" else body.indices[::-1]
         else:
             wide = (*order, *bound) if self.layout == "row" else (*bound, *order)
-        parts = [
-            _Part(self.build(f, wide), self._hides(f), f) for f in sorted(sp.Mul.make_args(body), key=_spelling)
-        ]
+        parts = [_Part(self.build(f, wide), self._hides(f), f) for f in sorted(sp.Mul.make_args(body), key=_spelling)]
         pending = list(bound)
         while True:
             parts = self._merge_contained(parts, wide)
@@ -237,7 +244,14 @@ class _Part:
         self.node, self.hides, self.expr = node, hides, expr
 
 
-_COMPARISONS = {"<=": "less_equal", "<": "less", ">=": "greater_equal", ">": "greater", "==": "equal", "!=": "not_equal"}
+_COMPARISONS = {
+    "<=": "less_equal",
+    "<": "less",
+    ">=": "greater_equal",
+    ">": "greater",
+    "==": "equal",
+    "!=": "not_equal",
+}
 
 
 def _is_gate(factor: sp.Expr) -> bool:

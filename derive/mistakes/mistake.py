@@ -93,5 +93,5 @@ def _missing_inputs(mistake: Mistake, wrong: Program, forward: Program) -> tuple
     available = {i.tensor: i for i in forward.inputs} | {d.target.tensor: d.as_input() for d in forward.definitions}
     unknown = [str(t.name) for t in used if t not in known and t not in available]
     if unknown:
-        raise DerivationError(f"the mistake {mistake.name} reads {', '.join(unknown)}: {forward.name} has no such tensor")
+        raise DerivationError(f"mistake {mistake.name} reads {', '.join(unknown)}, which {forward.name} does not have")
     return tuple(available[t] for t in used if t not in known)

@@ -15,6 +15,7 @@ _INFIX = {
     "subtract": ("-", SUM),
     "multiply": ("*", PRODUCT),
     "divide": ("/", PRODUCT),
+    "power": ("**", POWER),
     "less_equal": ("<=", COMPARE),
     "less": ("<", COMPARE),
     "greater_equal": (">=", COMPARE),
@@ -38,7 +39,9 @@ class ArrayPrinter:
         """The source and how tightly it binds."""
         method = getattr(self, f"_print_{type(node).__name__.lower()}", None)
         if method is None:
-            raise PrintingError(f"array code has no form for {type(node).__name__}; an earlier pass should have removed it")
+            raise PrintingError(
+                f"array code has no form for {type(node).__name__}; an earlier pass should have removed it"
+            )
         text, strength = method(node)
         return text, strength
 
@@ -67,7 +70,9 @@ class ArrayPrinter:
         text = _permuted(text, inner.axes, kept)
         if kept != node.axes:
             lead = "" if isinstance(inner, Positions) else "..., "
-            text += f"[{lead}{', '.join(':' if a in kept else 'None' for a in _significant(node.axes, kept, bool(lead)))}]"
+            text += (
+                f"[{lead}{', '.join(':' if a in kept else 'None' for a in _significant(node.axes, kept, bool(lead)))}]"
+            )
         return text, POSTFIX
 
     def _print_apply(self, node: Apply) -> tuple[str, int]:

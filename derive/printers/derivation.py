@@ -50,21 +50,31 @@ def page(derivation: Derivation, notation: Notation, mode: str = "backward", *, 
         tuple(_forward(d, writer) for d in program.definitions),
         tuple(_step(s, writer) for s in derivation.steps),
         tuple(_result(d, derivation, writer) for d in derivation.derived.definitions),
-        tuple(_notes(program, writer)),
+        tuple(_notes(program, writer, mode)),
     )
 
 
 def _forward(definition: Definition, writer: Writer) -> Line:
     value = writer.value(definition.target, definition.value)
     reason = writer.per_slice(definition) or ""
-    return Line(definition.name, writer.left(definition.target), value, writer.shape(definition.target), "definition", "", reason)
+    return Line(
+        definition.name,
+        writer.left(definition.target),
+        value,
+        writer.shape(definition.target),
+        "definition",
+        "",
+        reason,
+    )
 
 
 def _step(step: Step, writer: Writer) -> Line:
     left = writer.left(step.target)
     before = "; ".join(writer.equation(d) for d in step.forward) or writer.value(step.target, step.before)
     after = writer.value(step.target, step.after)
-    return Line(step.name, left, after, writer.shape(step.target), step.rule, before if before != after else "", step.reason)
+    return Line(
+        step.name, left, after, writer.shape(step.target), step.rule, before if before != after else "", step.reason
+    )
 
 
 def _result(definition: Definition, derivation: Derivation, writer: Writer) -> Line:
@@ -73,10 +83,12 @@ def _result(definition: Definition, derivation: Derivation, writer: Writer) -> L
     rule = " + ".join(dict.fromkeys(s.rule for s in differentiated))
     reason = "; ".join(dict.fromkeys(s.reason for s in differentiated))
     value = writer.value(definition.target, definition.value)
-    return Line(definition.name, writer.left(definition.target), value, writer.shape(definition.target), rule, "", reason)
+    return Line(
+        definition.name, writer.left(definition.target), value, writer.shape(definition.target), rule, "", reason
+    )
 
 
-def _notes(program: Program, writer: Writer) -> list[str]:
+def _notes(program: Program, writer: Writer, mode: str) -> list[str]:
     """What the letters stand for."""
     notes = []
     for parameter in program.parameters:
@@ -85,7 +97,7 @@ def _notes(program: Program, writer: Writer) -> list[str]:
             notes.append(f"{default} is the default of the parameter {parameter.name}, which {parameter.meaning}")
     for output in program.outputs:
         name = f"d{output.name}"
-        if name in writer.style.names and writer.notation != "index":
+        if mode == "backward" and name in writer.style.names and writer.notation != "index":
             notes.append(f"{writer.name(name)} is the gradient that arrives for {output.name}")
     return notes
 

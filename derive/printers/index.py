@@ -19,8 +19,8 @@ class IndexPrinter:
     def __init__(self, style: Style, program: Program) -> None:
         self.style = style
         letters: dict[sp.Expr, str] = {}
-        for given in (*program.inputs, *program.definitions):
-            for axis in given.axes:
+        for axes in (*(i.axes for i in program.inputs), *(d.axes for d in program.definitions)):
+            for axis in axes:
                 letters.setdefault(axis.size, axis.name)
         self.letters = letters
         self.scope: frozenset[str] = frozenset()
@@ -115,7 +115,8 @@ class IndexPrinter:
     def _product(self, expr: sp.Expr) -> str:
         if expr.could_extract_minus_sign():
             return self.style.sign("minus") + self._inside(-expr, PRODUCT)
-        above, below = [], []
+        above: list[sp.Expr] = []
+        below: list[sp.Expr] = []
         for factor in sp.Mul.make_args(expr):
             base, power = factor.as_base_exp() if not isinstance(factor, sp.exp) else (factor, sp.S.One)
             (above if not power.is_negative else below).append(base ** abs(power) if power.is_number else factor)

@@ -78,6 +78,8 @@ class MatrixPrinter:
         if node.function in ("add", "subtract"):
             sign = "+" if node.function == "add" else style.sign("minus")
             return f"{self._inside(args[0], SUM)} {sign} {self._inside(args[1], SUM + 1)}", SUM
+        if node.function == "power":
+            return style.power(self._inside(args[0], ATOM), self.print(args[1])), ATOM
         if node.function == "negative":
             return style.sign("minus") + self._inside(args[0], PRODUCT), SUM
         if len(args) == 1:
@@ -95,16 +97,13 @@ class MatrixPrinter:
         return self.style.product([self._factor(node.left), self._factor(node.right)]), PRODUCT
 
     def _print_reduce(self, node: Reduce) -> tuple[str, int]:
-        if len(node.operand.axes) == 1:
-            name = "sum"
-        else:
-            name = "rowsum" if node.over == node.operand.axes[-1] else "colsum"
-        if node.function == "max":
-            name = name.replace("sum", "max")
-        return self.style.function(name, self.print(node.operand)), ATOM
+        along = "" if len(node.operand.axes) == 1 else "row" if node.over == node.operand.axes[-1] else "col"
+        return self.style.function(along + node.function, self.print(node.operand)), ATOM
 
     def _print_select(self, node: Select) -> tuple[str, int]:
-        return self.style.entrywise([self._inside(node.visible, ENTRYWISE), self._inside(node.operand, ENTRYWISE)]), ENTRYWISE
+        return self.style.entrywise(
+            [self._inside(node.visible, ENTRYWISE), self._inside(node.operand, ENTRYWISE)]
+        ), ENTRYWISE
 
     def _print_all(self, node: All) -> tuple[str, int]:
         return self.style.entrywise([self._inside(c, ENTRYWISE) for c in node.conditions]), ENTRYWISE

@@ -44,7 +44,9 @@ class _Module:
             yield from ("import math", "")
         yield from (f"import {self.namespace} as xp", "")
         yield "from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec"
-        helpers = [h for h in ("all_of", "transposed", "visible_matmul", "visible_max", "visible_only") if f"{h}(" in text]
+        helpers = [
+            h for h in ("all_of", "transposed", "visible_matmul", "visible_max", "visible_only") if f"{h}(" in text
+        ]
         if helpers:
             yield f"from numeric.support import {', '.join(helpers)}"
         yield from ("", *self._signature(), "", "", *body)
@@ -56,7 +58,8 @@ class _Module:
         yield from _filled(
             f"Forward ({', '.join(o.name for o in self.program.outputs)}) and backward ({gradients}) for "
             f"{TITLES[self.namespace]}, derived from the definitions of `{self.program.name}`. Generated: do not edit, "
-            "run `backprove generate`.", ""
+            "run `backprove generate`.",
+            "",
         )
         yield ""
         plain = self.program.plain()
@@ -64,7 +67,8 @@ class _Module:
         yield from _filled(
             f"Array operations of both passes, transposes being views: {self.plain_operations} for the plain program "
             f"({', '.join(i.name for i in plain.inputs)} to {plain.outputs[0].name} and gradients), "
-            f"{self.kernel.operations} with {_listed(optional)}.", ""
+            f"{self.kernel.operations} with {_listed(optional)}.",
+            "",
         )
         yield f"Relies on: {', '.join(self.kernel.relies_on)}."
         yield '"""'
@@ -93,10 +97,14 @@ class _Module:
     def _tensor_spec(self, given: Input) -> str:
         kind = "boolean" if given.tensor.boolean else "real"
         neutral = "" if given.neutral is None else f", neutral={given.neutral}"
-        return f'TensorSpec("{given.name}", {_tuple(map(str, given.tensor.shape))}, "{kind}", "{given.meaning}"{neutral})'
+        return (
+            f'TensorSpec("{given.name}", {_tuple(map(str, given.tensor.shape))}, "{kind}", "{given.meaning}"{neutral})'
+        )
 
     def _forward(self) -> Iterator[str]:
-        signature = [f"{i.name}: Array" if i.neutral is None else f"{i.name}: Array | None = None" for i in self.program.inputs]
+        signature = [
+            f"{i.name}: Array" if i.neutral is None else f"{i.name}: Array | None = None" for i in self.program.inputs
+        ]
         parameters = [_parameter_argument(p) for p in self.program.parameters]
         starred = ["*", *parameters] if parameters else []
         yield from _definition("forward", [*signature, *starred], "tuple[dict[str, Array], Saved]")
@@ -107,7 +115,8 @@ class _Module:
             default = "" if parameter.default.is_number else f" (default {self.index.print(parameter.default)})"
             yield f"    {parameter.name}: {parameter.meaning}{default}"
         yield ""
-        yield f"    Returns the outputs {_listed([o.name for o in self.program.outputs])}, and what the backward pass needs:"
+        outputs = _listed([o.name for o in self.program.outputs])
+        yield f"    Returns the outputs {outputs}, and what the backward pass needs:"
         yield ""
         for definition in self.program.definitions:
             yield from _filled(self.index.equation(definition.target, definition.value), "        ")
@@ -119,7 +128,9 @@ class _Module:
 
     def _backward(self) -> Iterator[str]:
         cotangents = [i for i in self.derived.inputs if i.neutral == 0 and i.name not in self.kernel.saved]
-        arguments = [f"{i.name}: Array | None = None" if i.name in self.absent else f"{i.name}: Array" for i in cotangents]
+        arguments = [
+            f"{i.name}: Array | None = None" if i.name in self.absent else f"{i.name}: Array" for i in cotangents
+        ]
         kept = [f"{n}: Array | None" if n in self.absent else f"{n}: Array" for n in self.kernel.saved]
         scalars = [f"{n}: float" for n in self._saved_scalars()]
         yield from _definition("backward", [*arguments, "*", *kept, *scalars], "dict[str, Array]")
@@ -194,9 +205,9 @@ def _may_be_none(kernel: Kernel) -> frozenset[str]:
             optional -= set() if alias else set(mentioned(statement.node)) - guards
     absent = set(optional)
     for statement in statements:
-        if isinstance(statement.node, All) and all(absent & set(mentioned(c)) for c in statement.node.conditions):
-            absent.add(statement.name)
-        elif isinstance(statement.node, Name) and statement.node.name in absent:
+        node = statement.node
+        conditions = node.conditions if isinstance(node, All) else (node,) if isinstance(node, Name) else ()
+        if conditions and all(absent & set(mentioned(condition)) for condition in conditions):
             absent.add(statement.name)
     return frozenset(absent)
 
@@ -260,5 +271,3 @@ def _parameter_argument(parameter: Parameter) -> str:
     if parameter.default.is_number:
         return f"{parameter.name}: {kind} = {parameter.default}"
     return f"{parameter.name}: {kind} | None = None"
-
-

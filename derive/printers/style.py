@@ -13,7 +13,9 @@ _GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "theta": "θ", "sigma": "�
 class Style(Protocol):
     """What a notation needs to write a formula."""
 
-    names: Mapping[str, str]
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Names that differ from the tensors' own."""
 
     def name(self, tensor: str) -> str:
         """A tensor's name; cotangents dX and tangents tX have their own signs."""
@@ -59,7 +61,7 @@ class Text:
     """Unicode text for terminals and docstrings."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        self.names = dict(names or {})
+        self.names: Mapping[str, str] = dict(names or {})
 
     def name(self, tensor: str) -> str:
         if tensor in self.names:
@@ -105,14 +107,16 @@ class Text:
         return f"({body})"
 
     def sign(self, name: str) -> str:
-        return {"minus": "−", "le": "≤", "ge": "≥", "ones": "1", "infinity": "∞", "delta": "δ", "prime": "′"}.get(name, name)
+        return {"minus": "−", "le": "≤", "ge": "≥", "ones": "1", "infinity": "∞", "delta": "δ", "prime": "′"}.get(
+            name, name
+        )
 
 
 class Latex:
     """LaTeX for documents; it renders with KaTeX and MathJax."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        self.names = dict(names or {})
+        self.names: Mapping[str, str] = dict(names or {})
 
     def name(self, tensor: str) -> str:
         if tensor in self.names:

@@ -43,7 +43,9 @@ class Symbolic:
         if isinstance(value, Fraction):
             return sp.Rational(value.numerator, value.denominator)
         if isinstance(value, float) and value not in (float("inf"), float("-inf")):
-            raise AlgebraError(f"{value!r} is a float; the exact interpreter takes integers, fractions and SymPy numbers")
+            raise AlgebraError(
+                f"{value!r} is a float; the exact interpreter takes integers, fractions and SymPy numbers"
+            )
         return sp.sympify(value) if not isinstance(value, str) else sp.Rational(Fraction(value))
 
     def function(self, function: type[sp.Function], *args: sp.Expr) -> sp.Expr:
@@ -71,7 +73,11 @@ class Decimals:
         if isinstance(value, Fraction):
             return self.context.mpf(value.numerator) / value.denominator
         if isinstance(value, sp.Basic):
-            return self.context.mpf(sp.Rational(value).p) / sp.Rational(value).q if value.is_Rational else self._real(value)
+            return (
+                self.context.mpf(sp.Rational(value).p) / sp.Rational(value).q
+                if value.is_Rational
+                else self._real(value)
+            )
         return self.context.mpf(value)
 
     def _real(self, value: sp.Basic) -> Any:
@@ -80,16 +86,20 @@ class Decimals:
         return self.context.mpf(str(sp.N(value, self.context.dps + 5)))
 
     def function(self, function: type[sp.Function], *args: Any) -> Any:
-        """mpmath's function of the same name."""
+        """Mpmath's function of the same name."""
         return getattr(self.context, function.__name__)(*args)
 
     def power(self, base: Any, exponent: sp.Rational) -> Any:
-        """mpmath's power."""
+        """Mpmath's power."""
         return self.context.power(base, self.number(exponent)) if exponent.q != 1 else base ** int(exponent)
 
     def compared(self, value: Any) -> sp.Expr:
         """A SymPy float of the same value."""
-        return sp.oo * int(self.context.sign(value)) if self.context.isinf(value) else sp.Float(str(value), self.context.dps)
+        return (
+            sp.oo * int(self.context.sign(value))
+            if self.context.isinf(value)
+            else sp.Float(str(value), self.context.dps)
+        )
 
 
 class Weights:
@@ -116,7 +126,9 @@ class Weights:
 
     def power(self, base: Fraction, exponent: sp.Rational) -> Fraction:
         """An integer power; a root is treated as an unknown function."""
-        return base ** int(exponent) if exponent.q == 1 else self.function(sp.root, base, Fraction(exponent.p, exponent.q))
+        return (
+            base ** int(exponent) if exponent.q == 1 else self.function(sp.root, base, Fraction(exponent.p, exponent.q))
+        )
 
     def compared(self, value: Fraction) -> sp.Expr:
         """The same rational."""
@@ -164,7 +176,9 @@ class Duals:
         if function is sp.exp:
             return DualNumber(value, value * x.tangent)
         if function is sp.log:
-            return DualNumber(value, self.base.power(x.value, sp.Integer(-1)) * x.tangent if x.value != 0 else x.tangent)
+            return DualNumber(
+                value, self.base.power(x.value, sp.Integer(-1)) * x.tangent if x.value != 0 else x.tangent
+            )
         raise AlgebraError(f"dual numbers know no derivative of {function.__name__}")
 
     def power(self, base: DualNumber, exponent: sp.Rational) -> DualNumber:

@@ -35,7 +35,8 @@ def uncompacted(derivation: Derivation) -> Program:
 
 def whole(forward: Program, backward: Program) -> Program:
     """Forward and backward as one program of the forward inputs and the cotangents."""
-    cotangents = tuple(i for i in backward.inputs if i.name not in {x.name for x in (*forward.inputs, *forward.definitions)})
+    known = {i.name for i in forward.inputs} | {d.name for d in forward.definitions}
+    cotangents = tuple(i for i in backward.inputs if i.name not in known)
     return replace(
         backward, inputs=(*forward.inputs, *cotangents), definitions=(*forward.definitions, *backward.definitions)
     )
@@ -77,10 +78,12 @@ def forward_mode_agrees(derivation: Derivation, seed: int = 0, sizes: Mapping[st
         cotangent = filled([sizes[str(s)] for s in output.tensor.shape], lambda: _fraction(chance))
         cotangents[f"d{output.name}"] = cotangent
         rank = len(output.axes)
-        pushed += sum(c * m.tangent for c, m in zip(entries(cotangent, rank), entries(moved[output.name], rank), strict=True))
+        pushed += sum(
+            c * m.tangent for c, m in zip(entries(cotangent, rank), entries(moved[output.name], rank), strict=True)
+        )
     known = {**inputs, **values, **cotangents}
-    given = {i.name: known[i.name] for i in derivation.derived.inputs}
-    gradients = interpret(derivation.derived, given, sizes=sizes, parameters=parameters, arithmetic=weights)
+    needed = {i.name: known[i.name] for i in derivation.derived.inputs}
+    gradients = interpret(derivation.derived, needed, sizes=sizes, parameters=parameters, arithmetic=weights)
     pulled = Fraction(0)
     for name, tangent in tangents.items():
         rank = len(forward.input(name).axes)

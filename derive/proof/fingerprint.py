@@ -69,7 +69,7 @@ class FiniteField:
         return Residue(*parts)
 
     def function(self, function: type[sp.Function], *args: Residue) -> Residue:
-        """exp as a homomorphism; any other function as a fixed random one."""
+        """Exp as a homomorphism; any other function as a fixed random one."""
         if function is sp.exp:
             (x,) = args
             if x.exponent is None:

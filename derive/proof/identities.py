@@ -66,7 +66,12 @@ class _Attention:
         assert form is not None
         row = self.A.value
         yield Identity(
-            "softmax rows sum to one", "Σ_j A[i,j] = 1", Total(row, j), sp.S.One, premises=(SEEN,), relied_on="every identity below"
+            "softmax rows sum to one",
+            "Σ_j A[i,j] = 1",
+            Total(row, j),
+            sp.S.One,
+            premises=(SEEN,),
+            relied_on="every identity below",
         )
         q = Axis("q", j.size)
         yield Identity(

@@ -12,12 +12,12 @@ from typing import Any
 
 import sympy as sp
 
-from derive.proof.arithmetic import Arithmetic, Number, Symbolic
 from derive.algebra.axes import Axis
 from derive.algebra.binders import Maximum, Total
 from derive.algebra.tensors import Delta, Entry, Indicator, Visible
 from derive.errors import AlgebraError
 from derive.forward.program import Program
+from derive.proof.arithmetic import Arithmetic, Number, Symbolic
 
 Nested = Any
 """A number, or a (nested) sequence of numbers: an array's rows."""
@@ -106,7 +106,9 @@ class _Machine:
             item = nested
             for k in at:
                 if not isinstance(item, Sequence) or k >= len(item):
-                    raise AlgebraError(f"{self.program.name}: {name} is not a full array of its axes {', '.join(map(str, axes))}")
+                    raise AlgebraError(
+                        f"{self.program.name}: {name} is not a full array of its axes {', '.join(map(str, axes))}"
+                    )
                 item = item[k]
             entries[at] = self.arithmetic.number(item)
         return entries

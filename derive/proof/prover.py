@@ -123,5 +123,3 @@ def absorbs(tensor: Tensor, visibility: Tensor) -> Axiom:
         return term
 
     return Axiom(f"{tensor.name} · {visibility.name} = {tensor.name}", apply)
-
-

@@ -1,0 +1,180 @@
+"""A worked example in one convention: what its formulas, matrices, rows and entries are called and look like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import sympy as sp
+
+from derive.algebra import Entry
+from derive.calculus import Step
+from derive.document import values
+from derive.document.run import Nested, Run
+from derive.document.values import Value
+from derive.errors import LoweringError
+from derive.forward.program import Definition, Program
+from derive.lower.arrays import Node, Product, walk
+from derive.lower.tensorise import Layout, tensorise
+from derive.printers.notation import Writer
+
+ROWS_SHOWN = 4
+"""How many rows of a matrix are worked out one by one; the rest go the same way."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A run and the convention that it is written in.
+
+    ``row`` is the word for what belongs to one position: a row where positions are rows, else a column.
+    """
+
+    run: Run
+    notation: Layout
+    scaled_by_default: bool = True
+
+    @cached_property
+    def writer(self) -> Writer:
+        """Writes formulas as LaTeX; a scale of the user's own is written by name."""
+        return Writer(self.forward, self.notation, latex=True, defaults=self.scaled_by_default)
+
+    @property
+    def forward(self) -> Program:
+        """The forward program."""
+        return self.run.derivation.forward
+
+    @property
+    def backward(self) -> Program:
+        """The derived program."""
+        return self.run.derivation.derived
+
+    @property
+    def row(self) -> str:
+        """The word for what belongs to one position."""
+        return self.notation
+
+    @property
+    def column(self) -> str:
+        """The word for the other direction."""
+        return "column" if self.notation == "row" else "row"
+
+    def wrong(self, program: Program) -> Example:
+        """The same inputs through another backward program."""
+        return replace(self, run=self.run.wrong(program))
+
+    def definition(self, name: str) -> Definition:
+        """A forward or backward definition."""
+        everything = {d.name: d for d in (*self.forward.definitions, *self.backward.definitions)}
+        return everything[name]
+
+    def step(self, name: str) -> Step:
+        """The step that differentiates into a tensor."""
+        return next(s for s in self.run.derivation.steps_for(name) if s.forward)
+
+    # Formulas
+
+    def name(self, tensor: str) -> str:
+        """A tensor's name."""
+        return self.writer.name(tensor)
+
+    def left(self, definition: Definition) -> str:
+        """The name that a definition gives, with its meaning where the convention has a letter for it."""
+        return self.writer.left(definition.target)
+
+    def value(self, definition: Definition) -> str:
+        """The right side of a definition."""
+        return self.writer.value(definition.target, definition.value)
+
+    def equation(self, definition: Definition) -> str:
+        """A definition."""
+        return self.writer.equation(definition)
+
+    def entry(self, tensor: str, *indices: int | str) -> str:
+        """One entry by its indices in declared order, counted from 1."""
+        return self.writer.style.entry(tensor, [str(k) for k in self._laid(indices)])
+
+    def slice(self, tensor: str, position: int) -> str:
+        """A position's vector: the small letter of an input, counted from 1."""
+        return f"{self.name(tensor).lower()}_{{{position}}}"
+
+    def where(self, *indices: int) -> str:
+        """An entry's place in the matrix as it is laid out, counted from 1."""
+        return f"({', '.join(str(k) for k in self._laid(indices))})"
+
+    def shape(self, definition: Definition) -> str:
+        """The shape in letters."""
+        return self.writer.shape(definition.target)
+
+    def concrete_shape(self, tensor: str) -> str:
+        """The shape in numbers."""
+        values_of = self.run.tensors[tensor]
+        return r" \times ".join(map(str, self._laid((len(values_of), len(values_of[0])))))
+
+    def shapes(self, definition: Definition) -> str:
+        """The shapes of a matrix product's factors side by side, or nothing where there is no such product."""
+        try:
+            node = tensorise(definition.value, definition.axes, layout=self.notation)
+        except LoweringError:
+            return ""
+        products = [n for n in walk(node) if isinstance(n, Product)]
+        return "".join(f"({_sizes(n)})" for n in (products[0].left, products[0].right)) if len(products) == 1 else ""
+
+    def prose(self, text: str) -> str:
+        """A reason with the tensors and parameters that it names set as formulas."""
+        parameters = {p.name: self.writer.index.print(self.writer.defaults.get(p.symbol, p.symbol)) for p in self.forward.parameters}
+        tensors = {d.name for d in (*self.forward.definitions, *self.backward.definitions, *self.forward.inputs)}
+
+        def formula(match: re.Match[str]) -> str:
+            word = match.group()
+            return f"${parameters.get(word) or self.name(word)}$" if word in tensors or word in parameters else word
+
+        return re.sub(r"\b\w+\b", formula, text)
+
+    # Numbers
+
+    def matrix(self, tensor: str) -> str:
+        """A matrix of numbers as it is laid out; a vector as a tuple."""
+        return self.matrix_of(self.run.tensors[tensor])
+
+    def matrix_of(self, nested: Nested) -> str:
+        """Numbers by queries or keys first, laid out by the convention."""
+        if isinstance(nested[0], Value):
+            return values.row(nested)
+        return values.matrix(nested if self.notation == "row" else list(zip(*nested, strict=True)))
+
+    def equals(self, tensor: str) -> str:
+        """``= matrix`` or ``≈ matrix``."""
+        nested = self.run.tensors[tensor]
+        flat = nested if isinstance(nested[0], Value) else [x for one in nested for x in one]
+        return f"{values.relation(flat)} {self.matrix(tensor)}"
+
+    def rows(self, tensor: str) -> Sequence[Sequence[Value]]:
+        """The numbers of a tensor, one sequence a position."""
+        found: Sequence[Sequence[Value]] = self.run.tensors[tensor]
+        return found
+
+    def some_rows(self, tensor: str) -> range:
+        """The positions that are worked out one by one, counted from 0."""
+        return range(min(len(self.run.tensors[tensor]), ROWS_SHOWN))
+
+    def others(self, tensor: str) -> str:
+        """A sentence about the rows that are not worked out, if there are any."""
+        rest = len(self.run.tensors[tensor]) - ROWS_SHOWN
+        return f"The other {rest} {self.row}s go the same way." if rest > 0 else ""
+
+    def _laid(self, indices: Sequence[int | str]) -> Sequence[int | str]:
+        return indices if self.notation == "row" else indices[::-1]
+
+
+def _sizes(node: Node) -> str:
+    return r" \times ".join(str(a.size) for a in node.axes)
+
+
+def entries(expr: sp.Expr) -> list[Entry]:
+    """The entries in an expression, in a fixed order."""
+    return sorted(expr.atoms(Entry), key=sp.default_sort_key)
+
+
+Work = Callable[[Example], str]

@@ -1,0 +1,214 @@
+"""Definitions with numbers put in: how a row or an entry of a worked example comes about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import sympy as sp
+
+from derive.algebra import Axis, Entry, Total, free_axes
+from derive.document import values
+from derive.document.example import Example
+from derive.document.values import Value, Values
+from derive.forward import softmax
+from derive.forward.program import Definition
+
+TERMS_SHOWN = 6
+"""How many terms of a sum are written out."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A row as a weighted sum of rows: ``scale · Σ_k weight_k · X_k``."""
+
+    scale: sp.Expr
+    weights: tuple[Value, ...]
+    tensor: str
+    vectors: tuple[Sequence[Value], ...]
+
+
+def combination(example: Example, definition: Definition, position: int) -> Combination | None:
+    """A position's row as a combination of another matrix's rows, or None for other definitions."""
+    parts = _product_of_two(definition)
+    if parts is None:
+        return None
+    scale, factors, axis = parts
+    vectors = [f for f in factors if f.indices == (axis, definition.axes[1])]
+    if len(vectors) != 1:
+        return None
+    (vector,), (weight,) = vectors, [f for f in factors if f is not vectors[0]]
+    at: dict[Axis, int] = {definition.axes[0]: position}
+    size = example.run.sizes[str(axis.size)]
+    rows = example.rows(str(vector.tensor.name))
+    weights = tuple(example.run.at(weight, {**at, axis: k}) for k in range(size))
+    return Combination(scale, weights, str(vector.tensor.name), tuple(rows[:size]))
+
+
+def combined(example: Example, definition: Definition, position: int) -> str:
+    """How a row comes about and what it is: ``0.7311 (1, −1) + 0.5 (0, 1) ≈ (0.7311, −0.2311)``."""
+    result = example.rows(definition.name)[position]
+    found = combination(example, definition, position)
+    parts = []
+    if found is None:
+        parts.append(values.tuple_of([expanded(example, definition, position, k) for k in range(len(result))]))
+    elif found.tensor in {i.name for i in example.forward.inputs} and definition.name != "O":
+        letters = [example.slice(found.tensor, k + 1) for k in range(len(found.weights))]
+        parts.append(_scaled(found.scale, _weighted(found.weights, letters), example))
+        if found.scale != 1:
+            factor = _number(example, found.scale)
+            parts.append(_weighted([factor * w for w in found.weights], letters))
+    else:
+        parts.append(_scaled(found.scale, _weighted(found.weights, list(map(values.row, found.vectors))), example))
+    multiple = values.multiple(result)
+    parts.append(multiple or values.row(result))
+    sign = values.relation(result)
+    return f" {sign} ".join(parts)
+
+
+def dot(example: Example, definition: Definition, *at: int) -> str:
+    """An entry as a product of two vectors: ``(1, −1) · (0, 2) = −2``."""
+    parts = _product_of_two(definition)
+    assert parts is not None
+    _, factors, axis = parts
+    where = dict(zip(definition.axes, at, strict=True))
+    ordered = sorted(factors, key=lambda f: definition.axes.index(f.indices[0]))
+    size = example.run.sizes[str(axis.size)]
+    vectors = [[example.run.at(f, {**where, axis: k}) for k in range(size)] for f in ordered]
+    result = sum_of([a * b for a, b in zip(*vectors, strict=True)])
+    return rf"{values.row(vectors[0])} \cdot {values.row(vectors[1])} {values.equated(result)}"
+
+
+def expanded(example: Example, definition: Definition, *at: int) -> str:
+    """A definition's value at one place, with numbers for entries and sums written out."""
+    return _Expansion(example).write(definition.value, dict(zip(definition.axes, at, strict=True)))
+
+
+def softmaxed(example: Example, definition: Definition, position: int) -> str:
+    """A row of a softmax: ``softmax(1, 0) = (e, 1)/(e + 1) ≈ (0.7311, 0.2689)``."""
+    form = softmax.recognise(definition)
+    assert form is not None
+    numbers = Values()
+    rows, scores = example.rows(definition.name)[position], example.rows(str(form.score.tensor.name))[position]
+    visible = [bool(x.negligible) is False or form.visible == 1 for x in rows]
+    weights = [numbers.function(sp.exp, s) if seen else numbers.number(0) for s, seen in zip(scores, visible, strict=True)]
+    parts = []
+    if all(visible):
+        parts.append(example.writer.style.function("softmax", values.tuple_of(list(map(values.decimal, scores)))[1:-1]))
+    exact = [_exact(w) for w in weights]
+    if all(exact) and len(rows) <= ROW_IN_CLOSED_FORM and (total := _exact(sum_of(weights))):
+        parts.append(rf"\frac{{{values.tuple_of([e or '' for e in exact])}}}{{{total}}}")
+    parts.append(values.row(rows))
+    return " = ".join(parts[:-1]) + f" {values.relation(rows)} {parts[-1]}" if len(parts) > 1 else parts[0]
+
+
+ROW_IN_CLOSED_FORM = 4
+"""The longest row that is shown with its powers of e."""
+
+
+def sum_of(terms: Sequence[Value]) -> Value:
+    """The sum of values."""
+    total = Values().number(0)
+    for term in terms:
+        total = total + term
+    return total
+
+
+def _exact(value: Value) -> str | None:
+    return values.decimal(value) if values.shown_in_full(value) else values.closed(value)
+
+
+def _number(example: Example, scale: sp.Expr) -> Value:
+    """A scalar of parameters and numbers."""
+    found: Value = example.run.value((), scale)
+    return found
+
+
+def _product_of_two(definition: Definition) -> tuple[sp.Expr, list[Entry], Axis] | None:
+    """Scale, factors and summed axis of ``scale · Σ_k X·Y``, or None for other values."""
+    totals = [f for f in sp.Mul.make_args(definition.value) if isinstance(f, Total)]
+    if len(totals) != 1 or len(totals[0].axes) != 1:
+        return None
+    body, (axis,) = totals[0].open()
+    factors = sorted(sp.Mul.make_args(body), key=str)
+    scale = definition.value / totals[0]
+    if len(factors) != 2 or not all(isinstance(f, Entry) for f in factors) or free_axes(scale):
+        return None
+    return scale, factors, axis
+
+
+def _weighted(weights: Sequence[Value], vectors: Sequence[str]) -> str:
+    """``0.5898 k_1 − 0.5898 k_2``; terms of weight 0 are left out, and long sums are cut short."""
+    pairs = [(w, x) for w, x in zip(weights, vectors, strict=True) if w.exact != 0]
+    if not pairs:
+        return "0"
+    shown = pairs if len(pairs) <= TERMS_SHOWN else pairs[: TERMS_SHOWN - 1]
+    text = ""
+    for weight, vector in shown:
+        number = values.decimal(weight)
+        sign, size = ("-", number[1:]) if number.startswith("-") else ("+", number)
+        term = vector if size == "1" else rf"{size}\, {vector}"
+        text += (f" {sign} " if text else sign.strip("+")) + term
+    return text if shown is pairs else rf"{text} + \cdots"
+
+
+def _scaled(scale: sp.Expr, body: str, example: Example) -> str:
+    """A body times a scale: over 2 where the scale is 1/2."""
+    if scale == 1:
+        return body
+    number = _number(example, scale).exact
+    above, below = number.as_numer_denom()
+    if above == 1:
+        return rf"\frac{{{body}}}{{{sp.latex(below)}}}"
+    return rf"{sp.latex(number)} \left({body}\right)"
+
+
+class _Expansion:
+    """Writes an expression with numbers in place of entries."""
+
+    def __init__(self, example: Example) -> None:
+        self.example = example
+
+    def write(self, expr: sp.Expr, at: Mapping[Axis, int]) -> str:
+        if isinstance(expr, Entry):
+            return values.decimal(self.example.run.at(expr, at))
+        if isinstance(expr, Total):
+            return self._total(expr, at)
+        if isinstance(expr, sp.Add):
+            return self._sum(expr, at)
+        if isinstance(expr, sp.Mul):
+            return self._product(expr, at)
+        return values.decimal(_number(self.example, expr))
+
+    def _total(self, expr: Total, at: Mapping[Axis, int]) -> str:
+        """Every term that is not 0; a sum in which nothing is left is 0."""
+        body, axes = expr.open()
+        sizes = [range(self.example.run.sizes[str(a.size)]) for a in axes]
+        everywhere = [{**at, **dict(zip(axes, where, strict=True))} for where in product(*sizes)]
+        terms = [self.write(body, where) for where in everywhere if not self._vanishes(body, where)]
+        if len(terms) > TERMS_SHOWN:
+            terms = [*terms[: TERMS_SHOWN - 1], r"\cdots"]
+        return " + ".join([*terms[:1], *(self._bracketed(t) for t in terms[1:])]) or "0"
+
+    def _vanishes(self, body: sp.Expr, where: Mapping[Axis, int]) -> bool:
+        return any(isinstance(f, Entry) and self.example.run.at(f, where).exact == 0 for f in sp.Mul.make_args(body))
+
+    def _sum(self, expr: sp.Add, at: Mapping[Axis, int]) -> str:
+        terms = sorted(expr.args, key=lambda t: (t.could_extract_minus_sign(), -len(free_axes(t)), str(t)))
+        text = self.write(terms[0], at)
+        for term in terms[1:]:
+            minus = term.could_extract_minus_sign()
+            part = self.write(-term if minus else term, at)
+            part = self._bracketed(part) if not minus or not isinstance(-term, Total) else f"({part})"
+            text += f" {'-' if minus else '+'} {part}"
+        return text
+
+    def _product(self, expr: sp.Mul, at: Mapping[Axis, int]) -> str:
+        factors = sorted(expr.args, key=lambda f: (isinstance(f, sp.Add), isinstance(f, Total), str(f)))
+        texts = [f"({self.write(f, at)})" if isinstance(f, (sp.Add, Total)) else self.write(f, at) for f in factors]
+        return r" \times ".join([*texts[:1], *map(self._bracketed, texts[1:])])
+
+    @staticmethod
+    def _bracketed(text: str) -> str:
+        return f"({text})" if text.startswith("-") else text

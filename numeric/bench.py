@@ -1,0 +1,108 @@
+"""Benchmarks: scripts that print interleaved medians and ratios, never timed tests."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from numeric.terminal import console
+
+
+def interleaved(bodies: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median seconds of each body; the bodies take turns, so that a busy machine hits all alike."""
+    times: dict[str, list[float]] = {name: [] for name in bodies}
+    for body in bodies.values():
+        body()
+    for _ in range(repeats):
+        for name, body in bodies.items():
+            start = time.perf_counter()
+            body()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(spent) for name, spent in times.items()}
+
+
+def derive(repeats: int) -> None:
+    """Time to derive the gradients of every program, after SymPy is imported, with SymPy's cache cleared."""
+    from sympy.core.cache import clear_cache
+
+    from derive.forward import names, program
+    from derive.pipeline import derivation, kernel
+
+    def cold(body: Callable[[], object]) -> Callable[[], object]:
+        def run() -> object:
+            clear_cache()
+            return body()
+
+        return run
+
+    bodies: dict[str, Callable[[], object]] = {}
+    for name in names():
+        source = program(name)
+        bodies[f"{name}: derive, plain"] = cold(partial(derivation, source.plain()))
+        bodies[f"{name}: derive, full"] = cold(partial(derivation, source))
+        bodies[f"{name}: derive and schedule, full"] = cold(partial(kernel, source))
+    _show("Deriving, SymPy imported, caches cleared (aim: below 0.5 s)", interleaved(bodies, repeats), None)
+
+
+def run(repeats: int) -> None:
+    """Forward and backward on the CPU in float32, against PyTorch's fused attention where it is installed."""
+    import numpy as np
+
+    from numeric.kernels import load
+
+    kernel = load("attention")
+
+    def ours(Q: Any, K: Any, V: Any, dO: Any) -> object:
+        return kernel.backward(kernel.forward(Q=Q, K=K, V=V), {"O": dO})
+
+    for shape in ((4, 8, 256, 64), (1, 8, 1024, 64)):
+        rng = np.random.default_rng(0)
+        Q, K, V, dO = (rng.standard_normal(shape, dtype=np.float32) for _ in range(4))
+        bodies: dict[str, Callable[[], object]] = {"backprove, NumPy, dense": partial(ours, Q, K, V, dO)}
+        peer = _torch_body(Q, K, V, dO)
+        if peer is not None:
+            bodies["torch scaled_dot_product_attention"] = peer
+        medians = interleaved(bodies, repeats)
+        _show(f"attention forward + backward, float32, [batch, heads, n, d] = {shape}", medians, "torch")
+
+
+def _torch_body(*arrays: object) -> Callable[[], object] | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    Q, K, V, dO = (torch.from_numpy(a) for a in arrays)
+    for tensor in (Q, K, V):
+        tensor.requires_grad_()
+
+    def body() -> object:
+        output = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
+        return torch.autograd.grad(output, (Q, K, V), dO)
+
+    return body
+
+
+def _show(title: str, medians: Mapping[str, float], peer: str | None) -> None:
+    base = next((t for name, t in medians.items() if peer and name.startswith(peer)), None)
+    out = console()
+    out.print(Text(title, style="bold"))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("what")
+    table.add_column("median ms", justify="right")
+    if base is not None:
+        table.add_column("ratio", justify="right")
+    for name, spent in medians.items():
+        ratio = [] if base is None else [f"{spent / base:.2f}"]
+        table.add_row(name, f"{spent * 1e3:.1f}", *ratio)
+    out.print(table)
+
+
+BENCHMARKS: dict[str, Callable[[int], None]] = {"derive": derive, "run": run}
+"""The benchmarks by name, as ``backprove bench`` knows them."""
