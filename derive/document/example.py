@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import sympy as sp
-
-from derive.algebra import Entry
 from derive.calculus import Step
 from derive.document import values
 from derive.document.run import Nested, Run
@@ -123,8 +120,10 @@ class Example:
 
     def prose(self, text: str) -> str:
         """A reason with the tensors and parameters that it names set as formulas."""
-        parameters = {p.name: self.writer.index.print(self.writer.defaults.get(p.symbol, p.symbol)) for p in self.forward.parameters}
-        tensors = {d.name for d in (*self.forward.definitions, *self.backward.definitions, *self.forward.inputs)}
+        known = {p.name: self.writer.defaults.get(p.symbol, p.symbol) for p in self.forward.parameters}
+        parameters = {name: self.writer.index.print(value) for name, value in known.items()}
+        tensors = {d.name for d in (*self.forward.definitions, *self.backward.definitions)}
+        tensors |= {i.name for i in self.forward.inputs}
 
         def formula(match: re.Match[str]) -> str:
             word = match.group()
@@ -170,11 +169,3 @@ class Example:
 
 def _sizes(node: Node) -> str:
     return r" \times ".join(str(a.size) for a in node.axes)
-
-
-def entries(expr: sp.Expr) -> list[Entry]:
-    """The entries in an expression, in a fixed order."""
-    return sorted(expr.atoms(Entry), key=sp.default_sort_key)
-
-
-Work = Callable[[Example], str]

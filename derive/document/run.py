@@ -40,7 +40,7 @@ class Run:
     def value(self, axes: tuple[Axis, ...], expr: sp.Expr) -> Nested:
         """An expression in the tensors of this run, for every position along the axes."""
         used = sorted({e.tensor for e in expr.atoms(Entry)}, key=lambda t: str(t.name))
-        inputs = tuple(Input(t, tuple(Axis(f"axis{k}", s) for k, s in enumerate(t.shape)), "") for t in used)
+        inputs = tuple(Input(t, tuple(Axis(f"axis{k}", s) for k, s in enumerate(t.shape)), str(t.name)) for t in used)
         forward = self.derivation.forward
         target = Tensor("value", *axes)
         program = Program("expression", "", inputs, forward.parameters, (Definition(target[axes], expr),), ())
@@ -64,7 +64,7 @@ class Run:
 def run(derivation: Derivation, inputs: Mapping[str, Matrix], cotangent: Matrix, scale: Fraction | None) -> Run:
     """Evaluate a derivation forward and backward, exactly."""
     forward, values = derivation.forward, Values()
-    sizes = {}
+    sizes: dict[str, int] = {}
     for given in forward.inputs:
         rows = inputs[given.name]
         sizes |= {str(s): k for s, k in zip(given.tensor.shape, (len(rows), len(rows[0])), strict=True)}
@@ -72,9 +72,9 @@ def run(derivation: Derivation, inputs: Mapping[str, Matrix], cotangent: Matrix,
     concrete = {s: sizes[str(s)] for p in forward.parameters for s in p.default.free_symbols}
     parameters = {p.name: values.number(chosen.get(p.name, p.default.subs(concrete))) for p in forward.parameters}
     exact = {name: value.exact for name, value in parameters.items()}
-    tensors: dict[str, Nested] = {name: [[values.number(x) for x in one] for one in rows] for name, rows in inputs.items()}
+    given = {**inputs, "dO": cotangent}
+    tensors: dict[str, Nested] = {name: [[values.number(x) for x in one] for one in rows] for name, rows in given.items()}
     tensors |= interpret(forward, inputs, parameters=exact, arithmetic=values)
-    tensors["dO"] = [[values.number(x) for x in one] for one in cotangent]
     return Run(derivation, tensors, sizes, parameters).wrong(derivation.derived)
 
 
@@ -94,7 +94,9 @@ def cut(program: Program, given: Sequence[str], wanted: str) -> Program:
             raise DocumentError(f"{program.name} computes {wanted} from {name}, which it does not have")
         inputs[name] = known[name]
     outputs = tuple(o for o in program.outputs if o.name in defined)
-    return replace(program, inputs=tuple(inputs.values()), definitions=tuple(reversed(kept)), outputs=outputs)
+    parameters = tuple(p for p in program.parameters if any(d.value.has(p.symbol) for d in kept))
+    definitions = tuple(reversed(kept))
+    return replace(program, inputs=tuple(inputs.values()), parameters=parameters, definitions=definitions, outputs=outputs)
 
 
 def slope(example: Run, tensor: str, along: Matrix) -> tuple[Value, Value]:

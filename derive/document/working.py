@@ -19,6 +19,13 @@ TERMS_SHOWN = 6
 """How many terms of a sum are written out."""
 
 
+ROW_IN_CLOSED_FORM = 4
+"""The longest row that is shown with its powers of e."""
+
+ROW_WITH_WORK = 3
+"""The longest row whose entries are all worked out within it."""
+
+
 @dataclass(frozen=True)
 class Combination:
     """A row as a weighted sum of rows: ``scale · Σ_k weight_k · X_k``."""
@@ -50,9 +57,10 @@ def combined(example: Example, definition: Definition, position: int) -> str:
     """How a row comes about and what it is: ``0.7311 (1, −1) + 0.5 (0, 1) ≈ (0.7311, −0.2311)``."""
     result = example.rows(definition.name)[position]
     found = combination(example, definition, position)
-    parts = []
+    parts: list[str] = []
     if found is None:
-        parts.append(values.tuple_of([expanded(example, definition, position, k) for k in range(len(result))]))
+        if len(result) <= ROW_WITH_WORK:
+            parts.append(values.tuple_of([expanded(example, definition, position, k) for k in range(len(result))]))
     elif found.tensor in {i.name for i in example.forward.inputs} and definition.name != "O":
         letters = [example.slice(found.tensor, k + 1) for k in range(len(found.weights))]
         parts.append(_scaled(found.scale, _weighted(found.weights, letters), example))
@@ -85,15 +93,22 @@ def expanded(example: Example, definition: Definition, *at: int) -> str:
     return _Expansion(example).write(definition.value, dict(zip(definition.axes, at, strict=True)))
 
 
+def written_out(example: Example, expr: sp.Expr) -> str:
+    """An expression without free axes, with numbers for entries and sums written out."""
+    return _Expansion(example).write(expr, {})
+
+
 def softmaxed(example: Example, definition: Definition, position: int) -> str:
     """A row of a softmax: ``softmax(1, 0) = (e, 1)/(e + 1) ≈ (0.7311, 0.2689)``."""
     form = softmax.recognise(definition)
     assert form is not None
     numbers = Values()
     rows, scores = example.rows(definition.name)[position], example.rows(str(form.score.tensor.name))[position]
-    visible = [bool(x.negligible) is False or form.visible == 1 for x in rows]
-    weights = [numbers.function(sp.exp, s) if seen else numbers.number(0) for s, seen in zip(scores, visible, strict=True)]
-    parts = []
+    where = [dict(zip(definition.axes, (position, k), strict=True)) for k in range(len(rows))]
+    visible = [form.visible == 1 or example.run.at(form.visible, at).exact != 0 for at in where]
+    powers = [numbers.function(sp.exp, score) for score in scores]
+    weights = [power if seen else numbers.number(0) for power, seen in zip(powers, visible, strict=True)]
+    parts: list[str] = []
     if all(visible):
         parts.append(example.writer.style.function("softmax", values.tuple_of(list(map(values.decimal, scores)))[1:-1]))
     exact = [_exact(w) for w in weights]
@@ -101,10 +116,6 @@ def softmaxed(example: Example, definition: Definition, position: int) -> str:
         parts.append(rf"\frac{{{values.tuple_of([e or '' for e in exact])}}}{{{total}}}")
     parts.append(values.row(rows))
     return " = ".join(parts[:-1]) + f" {values.relation(rows)} {parts[-1]}" if len(parts) > 1 else parts[0]
-
-
-ROW_IN_CLOSED_FORM = 4
-"""The longest row that is shown with its powers of e."""
 
 
 def sum_of(terms: Sequence[Value]) -> Value:
@@ -131,7 +142,7 @@ def _product_of_two(definition: Definition) -> tuple[sp.Expr, list[Entry], Axis]
     if len(totals) != 1 or len(totals[0].axes) != 1:
         return None
     body, (axis,) = totals[0].open()
-    factors = sorted(sp.Mul.make_args(body), key=str)
+    factors = sorted(sp.Mul.make_args(body), key=_spelling)
     scale = definition.value / totals[0]
     if len(factors) != 2 or not all(isinstance(f, Entry) for f in factors) or free_axes(scale):
         return None
@@ -162,6 +173,11 @@ def _scaled(scale: sp.Expr, body: str, example: Example) -> str:
     if above == 1:
         return rf"\frac{{{body}}}{{{sp.latex(below)}}}"
     return rf"{sp.latex(number)} \left({body}\right)"
+
+
+def _spelling(expr: sp.Expr) -> str:
+    """An expression without the serial numbers of its summed axes: the same in every run."""
+    return "".join(c for c in str(expr) if not c.isdigit())
 
 
 class _Expansion:
@@ -195,7 +211,7 @@ class _Expansion:
         return any(isinstance(f, Entry) and self.example.run.at(f, where).exact == 0 for f in sp.Mul.make_args(body))
 
     def _sum(self, expr: sp.Add, at: Mapping[Axis, int]) -> str:
-        terms = sorted(expr.args, key=lambda t: (t.could_extract_minus_sign(), -len(free_axes(t)), str(t)))
+        terms = sorted(expr.args, key=lambda t: (t.could_extract_minus_sign(), -len(free_axes(t)), _spelling(t)))
         text = self.write(terms[0], at)
         for term in terms[1:]:
             minus = term.could_extract_minus_sign()
@@ -205,7 +221,7 @@ class _Expansion:
         return text
 
     def _product(self, expr: sp.Mul, at: Mapping[Axis, int]) -> str:
-        factors = sorted(expr.args, key=lambda f: (isinstance(f, sp.Add), isinstance(f, Total), str(f)))
+        factors = sorted(expr.args, key=lambda f: (isinstance(f, sp.Add), isinstance(f, Total), _spelling(f)))
         texts = [f"({self.write(f, at)})" if isinstance(f, (sp.Add, Total)) else self.write(f, at) for f in factors]
         return r" \times ".join([*texts[:1], *map(self._bracketed, texts[1:])])
 

@@ -1,0 +1,131 @@
+"""Questions, with answers that the derivation and the interpreter give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+
+from derive.algebra import Total
+from derive.calculus import backward
+from derive.document import values
+from derive.document.example import Example
+from derive.document.model import Question, Section, paragraph, words
+from derive.document.run import cut
+from derive.document.values import Values
+from derive.forward import program
+from derive.forward.program import Definition
+from derive.proof import Symbolic, interpret
+
+POSITIONS, WIDTH = 1024, 64
+HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)
+
+
+def practice(example: Example) -> Section:
+    """Five questions; each answer is computed where it is written."""
+    questions = (_cost(example), _values(example), _one_row(example), _causal(example), _spread(example))
+    return Section("Practice", questions)
+
+
+def _question(ask: str, *answer: str) -> Question:
+    return Question(words(ask), tuple(map(paragraph, answer)))
+
+
+def _cost(example: Example) -> Question:
+    """Counted from the definition of the scores: its axes, and the axis that it sums over."""
+    S = example.definition("S")
+    (total,) = S.value.atoms(Total)
+    sizes = {s: WIDTH if s == total.axes[0].size else POSITIONS for s in (*(a.size for a in S.axes), total.axes[0].size)}
+    entries = sp.Mul(*(a.size for a in S.axes))
+    products = entries * total.axes[0].size
+    counts = {e: _grouped(e.subs(sizes)) for e in (entries, products)}
+    return _question(
+        f"A layer attends over ${POSITIONS}$ positions with $d = {WIDTH}$, so $n = m = {POSITIONS}$. How many scores are "
+        "there, and how many multiply-adds do they take?",
+        f"${sp.latex(entries)} = {counts[entries]}$ scores, and ${_sizes(S, total)} = {counts[products]}$ multiply-adds.",
+    )
+
+
+def _values(example: Example) -> Question:
+    A, G = [[HALF, HALF], [QUARTER, 3 * QUARTER]], [[2, 0], [0, 4]]
+    dV = _run(example, ("A", "dO"), "dV", {"A": A, "dO": G})
+    return _question(
+        f"Find ${example.name('dV')}$ for ${example.name('A')} = {_shown(example, A)}$ and "
+        f"${example.name('dO')} = {_shown(example, G)}$.",
+        f"${example.value(example.definition('dV'))} = {example.matrix_of(dV)}$, with {example.row}s "
+        f"${values.row(dV[0])}$ and ${values.row(dV[1])}$.",
+    )
+
+
+def _one_row(example: Example) -> Question:
+    weights, arriving = [HALF, QUARTER, QUARTER], [2, 0, 4]
+    given = {"A": [weights], "dA": [arriving]}
+    row, average = (_run(example, ("A", "dA"), name, given)[0] for name in ("dS", "r"))
+    A, dA, dS, r = (example.name(t) for t in ("A", "dA", "dS", "r"))
+    return _question(
+        f"A {example.row} of ${A}$ is ${_listed(weights)}$, and the same {example.row} of ${dA}$ is ${_listed(arriving)}$. "
+        f"What is that {example.row} of ${dS}$?",
+        f"Its entry of ${r}$ is ${values.decimal(average)}$, and the {example.row} is ${values.row(row)}$.",
+    )
+
+
+def _causal(example: Example) -> Question:
+    """Causal attention, run on letters: what comes out holds for all numbers."""
+    derivation = backward(program("causal_attention").plain())
+    letters = {name: [[sp.Symbol(f"{name}{k}", real=True)] for k in range(3)] for name in ("Q", "K", "V", "dO")}
+    inputs = {i.name: letters[i.name] for i in derivation.forward.inputs}
+    forward = interpret(derivation.forward, inputs, arithmetic=Symbolic())
+    known = {**letters, **forward}
+    given = {i.name: known[i.name] for i in derivation.derived.inputs}
+    gradient = interpret(derivation.derived, given, arithmetic=Symbolic())
+    A, dS, dA, r = (example.name(t) for t in ("A", "dS", "dA", "r"))
+    weights, scores = (values.tuple_of(list(map(sp.latex, rows[0]))) for rows in (forward["A"], gradient["dS"]))
+    return _question(
+        f"Under a causal mask the first query sees the first key and no other. What are its {example.row} of ${A}$ and its "
+        f"{example.row} of ${dS}$?",
+        f"With three keys, ${weights}$ and ${scores}$, and with more keys more zeros. Hidden weights are 0, and the only "
+        f"weight that is left is 1 whatever its score, so ${r}$ is its own entry of ${dA}$ and the difference is 0. "
+        "(This is causal attention run on letters in place of numbers.)",
+    )
+
+
+def _spread(example: Example) -> Question:
+    """The variance of a sum of independent products of unit variance is their number; a factor counts squared."""
+    S = program("attention").plain().definition("S")
+    (total,) = S.value.atoms(Total)
+    terms = total.axes[0].size
+    scale = next(p for p in example.forward.parameters if p.name == "scale")
+    scaled = sp.sqrt(sp.simplify(scale.default**2 * terms))
+    plain = sp.sqrt(terms).subs(terms, WIDTH)
+    default = example.writer.style.quotient("1", example.writer.style.root(str(terms)))
+    return _question(
+        f"The coordinates of a query and a key are independent, with mean 0 and variance 1, and ${terms} = {WIDTH}$. What "
+        "is the standard deviation of their product, and of the score?",
+        f"The product sums ${terms} = {WIDTH}$ independent terms of variance 1, so its standard deviation is "
+        f"${sp.latex(sp.sqrt(terms))} = {plain}$. Times ${default}$ it is ${scaled}$: scores spread alike for every width.",
+    )
+
+
+def _run(example: Example, given: tuple[str, ...], wanted: str, inputs: Mapping[str, Any]) -> Any:
+    return interpret(cut(example.backward, given, wanted), inputs, arithmetic=Values())[wanted]
+
+
+def _shown(example: Example, rows: Any) -> str:
+    numbers = Values()
+    return example.matrix_of([[numbers.number(x) for x in one] for one in rows])
+
+
+def _listed(row: Any) -> str:
+    numbers = Values()
+    return values.row([numbers.number(x) for x in row])
+
+
+def _grouped(number: sp.Expr) -> str:
+    return f"{int(number):,}".replace(",", "{,}")
+
+
+def _sizes(S: Definition, total: Total) -> str:
+    return r" \cdot ".join(str(a.size) for a in (*S.axes, total.axes[0]))
+

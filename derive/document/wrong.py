@@ -1,0 +1,142 @@
+"""The mistakes: what each makes of the example, and what gives it away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sympy as sp
+
+from derive.algebra import Entry, Tensor, Total, free_axes
+from derive.document import values
+from derive.document.evidence import proved
+from derive.document.example import Example
+from derive.document.model import Belief, Block, Line, Section, Work, line, paragraph, words
+from derive.document.run import Nested, order
+from derive.document.values import Value
+from derive.document.working import combined, written_out
+from derive.forward.program import Definition, Program
+from derive.mistakes import Mistake, apply, assumed_sizes, mistakes_for
+
+WORKED_IN = {"dV": 2, "dA": 2, "r": 3, "dS": 3, "dQ": 4, "dK": 4}
+"""The example that works a definition out."""
+
+WIDE = 64
+"""The width at which a page says what a wrong power of d would do to a real model."""
+
+
+def mistakes(example: Example) -> Section:
+    """Every mistake that can be made in this derivation."""
+    found = mistakes_for(example.run.derivation)
+    opening = paragraph(
+        "Each of these is the derivation with one step changed, run on the numbers above. The reason that the "
+        "step is wrong is followed by an equation that tells: the right gradients keep it whatever the numbers."
+    )
+    parts = tuple(_mistake(example, m, k) for k, m in enumerate(found, 1))
+    return Section("Common mistakes, and the step that each one breaks", (opening, *parts))
+
+
+def _mistake(example: Example, mistake: Mistake, number: int) -> Section:
+    program = apply(mistake, example.run.derivation)
+    right, wrong = example.definition(mistake.breaks), program.definition(mistake.breaks)
+    place = f"It happens at ${example.name(mistake.breaks)}$, in Example {WORKED_IN[mistake.breaks]}."
+    return Section(
+        f"{number}. {mistake.title}",
+        (
+            paragraph(place),
+            Work((line(example.equation(right), mark="right"), line(example.equation(wrong), mark="wrong"))),
+            Belief(words(example.prose(mistake.belief))),
+            paragraph(example.prose(mistake.why)),
+            *_consequences(example, mistake, program),
+        ),
+    )
+
+
+def _consequences(example: Example, mistake: Mistake, program: Program) -> Iterator[Block]:
+    clashes = [(a, b) for a, b in assumed_sizes(program) if example.run.sizes[str(a)] != example.run.sizes[str(b)]]
+    if clashes:
+        yield _impossible(example, program.definition(mistake.breaks), clashes)
+        return
+    wrong = example.wrong(program)
+    right_rows, wrong_rows = example.rows(mistake.breaks), wrong.rows(mistake.breaks)
+    if _same(right_rows, wrong_rows):
+        yield paragraph("On these inputs it changes no number: this example is too small, or too regular, to show it.")
+        return
+    yield Work(tuple(_numbers(example, wrong, program.definition(mistake.breaks))))
+    yield from _ratio(example, mistake, program)
+    if mistake.violates:
+        yield from _violation(example, wrong, mistake)
+
+
+def _impossible(example: Example, wrong: Definition, clashes: list[tuple[sp.Expr, sp.Expr]]) -> Block:
+    """Which sizes the wrong formula takes to be equal, and which matrices do not fit."""
+    sizes = example.run.sizes
+    needed = " and ".join(f"${a} = {b}$" for a, b in clashes)
+    here = " and ".join(f"${s} = {sizes[str(s)]}$" for pair in clashes for s in pair)
+    tensors = dict.fromkeys(str(e.tensor.name) for e in sorted(wrong.value.atoms(Entry), key=lambda e: str(e.tensor.name)))
+    shapes = " and ".join(f"${example.name(t)}$ is ${example.concrete_shape(t)}$" for t in tensors)
+    return paragraph(
+        f"On this example it cannot be run: it takes {needed}, and here {here}. {shapes}, so the shapes clash in "
+        f"${example.value(wrong)}$. With equal sizes nothing would stop it."
+    )
+
+
+def _numbers(example: Example, wrong: Example, definition: Definition) -> Iterator[Line]:
+    """What the wrong step makes of the first rows, beside what is right."""
+    for total in sorted(definition.value.atoms(Total) - example.definition(definition.name).value.atoms(Total), key=str):
+        if not free_axes(total):
+            name = example.writer.value(Tensor("total")[()], total)
+            yield line(f"{name} = {written_out(wrong, total)} {values.equated(wrong.run.value((), total))}", "The same for all.")
+    for k in wrong.some_rows(definition.name):
+        right = example.rows(definition.name)[k]
+        note = f"The right {example.row} {'is' if values.relation(right) == '=' else 'is about'} ${values.row(right)}$."
+        yield line(combined(wrong, definition, k), note, label=f"{example.row} {k + 1}", mark="wrong")
+
+
+def _ratio(example: Example, mistake: Mistake, program: Program) -> Iterator[Block]:
+    """A wrong result that is a multiple of the right one."""
+    ratio = program.definition(mistake.breaks).value / example.definition(mistake.breaks).value
+    if ratio.atoms(Entry, Total):
+        return
+    number = example.run.value((), ratio)
+    ratio = ratio.xreplace(example.writer.defaults)
+    text = f"Every number is ${example.writer.index.print(ratio)} {values.equated(number)}$ times the right one"
+    if ratio.free_symbols == {WIDTH}:
+        text += f"; at $d = {WIDE}$ it would be ${sp.latex(ratio.subs(WIDTH, WIDE))}$ times"
+    yield paragraph(f"{text}.")
+
+
+def _violation(example: Example, wrong: Example, mistake: Mistake) -> Iterator[Block]:
+    """The identity that the right gradients keep, with the numbers of both its sides."""
+    identity = proved(example.forward, mistake.violates)
+    axes = order(identity.left - identity.right, example.forward)
+    target = Tensor("side", *axes)[axes]
+    formulas = [example.writer.value(target, side) for side in (identity.left, identity.right)]
+    left, right = (wrong.run.value(axes, side) for side in (identity.left, identity.right))
+    if _same(left, right):
+        return
+    note = f"Proved for all sizes: {identity.name}."
+    yield paragraph(f"The right gradients keep ${formulas[0]} = {formulas[1]}$. These do not:")
+    yield Work((line(_sides(wrong, formulas, left, right), note, mark="wrong"),))
+
+
+def _sides(wrong: Example, formulas: list[str], left: Nested, right: Nested) -> str:
+    if isinstance(left, Value):
+        return rf"{formulas[0]} {values.equated(left)} \ne {values.decimal(right)}"
+    relation = values.relation(list(_flat(left)))
+    return rf"{formulas[0]} {relation} {wrong.matrix_of(left)} \ne {wrong.matrix_of(right)}"
+
+
+def _same(left: Nested, right: Nested) -> bool:
+    return all(a.agrees(b) for a, b in zip(_flat(left), _flat(right), strict=True))
+
+
+def _flat(nested: Nested) -> Iterator[Value]:
+    if isinstance(nested, Value):
+        yield nested
+    else:
+        for one in nested:
+            yield from _flat(one)
+
+
+WIDTH = sp.Symbol("d", integer=True, nonnegative=True)
+"""The size of the queries' and keys' coordinate axis."""
