@@ -60,7 +60,8 @@ class Binder(sp.Expr):
             names = {axis: bound(axis, height + k) for k, axis in enumerate(flat, 1)}
             spellings.append((body.xreplace(names), *names.values()))
         if len(spellings) > 1:
-            spellings.sort(key=cmp_to_key(lambda a, b: sp.Basic.compare(a[0], b[0])))
+            order_of = cmp_to_key(sp.Basic.compare)
+            spellings.sort(key=lambda spelling: order_of(spelling[0]))
         binder: sp.Expr = sp.Expr.__new__(cls, *spellings[0])
         return binder
 

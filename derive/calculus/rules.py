@@ -43,25 +43,32 @@ def rule_for(definition: Definition, tensor: Tensor, program: Program) -> Rule:
             continue
         if isinstance(term, Entry):
             return Rule("added term", f"{name} is added, so the cotangent passes through unchanged")
-        factors = [f for f in sp.Mul.make_args(term) if isinstance(f, Total)]
-        if len(factors) == 1 and _is_product(factors[0]):
-            return _product_rule(definition, entries[0], term, factors[0], program)
-    return Rule("chain rule", f"{target} depends on {name} entry by entry")
+        totals = [f for f in sp.Mul.make_args(term) if isinstance(f, Total)]
+        if len(entries) == 1 and len(totals) == 1 and totals[0].has(entries[0]):
+            rule = _sum_rule(definition, entries[0], term, totals[0], program)
+            if rule is not None:
+                return rule
+    return Rule("chain rule", f"{target} depends on {name} through its definition, entry by entry")
 
 
-def _is_product(total: sp.Expr) -> bool:
-    return isinstance(total, Total) and all(isinstance(f, Entry) for f in sp.Mul.make_args(total.body))
-
-
-def _product_rule(definition: Definition, entry: Entry, term: sp.Expr, total: sp.Expr, program: Program) -> Rule:
-    other = next(f for f in sp.Mul.make_args(total.body) if f != entry)
-    axes = tuple(a for a in definition.axes if a not in free_axes(entry))
+def _sum_rule(definition: Definition, entry: Entry, term: sp.Expr, total: Total, program: Program) -> Rule | None:
+    """The rule for a plain sum, or a sum of a product of two tensors, times scalars."""
+    name = str(entry.tensor.name)
+    factors = sp.Mul.make_args(total.body)
+    if not all(isinstance(f, Entry) for f in factors) or len(factors) > 2:
+        return None
     scalars = [f for f in sp.Mul.make_args(term) if f != total]
     along = f", and the factor {' '.join(map(str, scalars))} comes along" if scalars else ""
+    if len(factors) == 1:
+        return Rule("sum", f"{name} is summed, so every entry gets the cotangent of its sum{along}")
+    other = next(f for f in factors if f != entry)
+    axes = tuple(a for a in definition.axes if a not in free_axes(entry))
+    if not axes:
+        return Rule("product", f"{name} is multiplied by {other.tensor.name}, entry by entry{along}")
     return Rule(
         "product",
-        f"{entry.tensor.name} is multiplied by {other.tensor.name}; the sum runs over the {plural(axes, program)}, "
-        f"which {entry.tensor.name} does not have{along}",
+        f"{name} is multiplied by {other.tensor.name}; the sum runs over the {plural(axes, program)}, "
+        f"which {name} does not have{along}",
     )
 
 

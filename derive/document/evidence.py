@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from derive.document.example import Example
@@ -10,24 +11,26 @@ from derive.document.run import slope
 from derive.document.values import Value
 from derive.errors import DerivationError, ProofError
 from derive.forward import program
-from derive.forward.program import Program
 from derive.proof.identities import identities
 from derive.proof.prover import Identity, prove
 
 
-def proved(forward: Program, name: str) -> Identity:
-    """An identity of a program, after its proof for all sizes has gone through."""
-    for identity in identities(forward):
-        if identity.name == name:
-            if prove(identity).status != "proved":
-                raise ProofError(f"{identity.name} is not proved for {forward.name}: a document may not state it")
-            return identity
-    raise ProofError(f"{forward.name} has no identity {name!r}: a document may not state it")
+def proved(example: Example, name: str) -> Identity:
+    """An identity of the example's program, after its proof for all sizes has gone through."""
+    return _proved(example.identities, name)
 
 
-def proved_with_masks(forward: Program, name: str) -> Identity:
+def proved_with_masks(example: Example, name: str) -> Identity:
     """The same for the catalogue's program of that name, which has its optional masks."""
-    return proved(program(forward.name), name)
+    return _proved({i.name: i for i in identities(program(example.forward.name))}, name)
+
+
+def _proved(known: Mapping[str, Identity], name: str) -> Identity:
+    if name not in known:
+        raise ProofError(f"there is no identity {name!r}, so a document may not state it; there are {', '.join(known)}")
+    if prove(known[name]).status != "proved":
+        raise ProofError(f"the identity {name!r} is not proved, so a document may not state it")
+    return known[name]
 
 
 def checked_slope(example: Example, tensor: str) -> Value:
@@ -38,7 +41,7 @@ def checked_slope(example: Example, tensor: str) -> Value:
     DerivationError: the two differ, so the gradient is wrong.
     """
     rows = example.run.tensors[tensor]
-    along = [[x if x else Fraction(1) for x in one] for one in default_cotangent(len(rows), len(rows[0]))]
+    along = [[x or Fraction(1) for x in one] for one in default_cotangent(len(rows), len(rows[0]))]
     forward_mode, gradient = slope(example.run, tensor, along)
     if not forward_mode.agrees(gradient):
         raise DerivationError(

@@ -16,6 +16,8 @@ from derive.forward.program import Definition, Program
 from derive.lower.arrays import Node, Product, walk
 from derive.lower.tensorise import Layout, tensorise
 from derive.printers.notation import Writer
+from derive.proof.identities import identities
+from derive.proof.prover import Identity
 
 ROWS_SHOWN = 4
 """How many rows of a matrix are worked out one by one; the rest go the same way."""
@@ -36,6 +38,11 @@ class Example:
     def writer(self) -> Writer:
         """Writes formulas as LaTeX; a scale of the user's own is written by name."""
         return Writer(self.forward, self.notation, latex=True, defaults=self.scaled_by_default)
+
+    @cached_property
+    def identities(self) -> dict[str, Identity]:
+        """What is proved of the program, by name."""
+        return {identity.name: identity for identity in identities(self.forward)}
 
     @property
     def forward(self) -> Program:
@@ -118,18 +125,29 @@ class Example:
         products = [n for n in walk(node) if isinstance(n, Product)]
         return "".join(f"({_sizes(n)})" for n in (products[0].left, products[0].right)) if len(products) == 1 else ""
 
-    def prose(self, text: str) -> str:
-        """A reason with the tensors and parameters that it names set as formulas."""
-        known = {p.name: self.writer.defaults.get(p.symbol, p.symbol) for p in self.forward.parameters}
-        parameters = {name: self.writer.index.print(value) for name, value in known.items()}
+    def parameter(self, name: str) -> str:
+        """A parameter, or its default in terms of sizes."""
+        symbol = next(p.symbol for p in self.forward.parameters if p.name == name)
+        return self.writer.index.print(self.writer.defaults.get(symbol, symbol))
+
+    def reason(self, step: Step) -> str:
+        """A step's reason as a sentence, with the tensors and parameters that it names set as formulas."""
         tensors = {d.name for d in (*self.forward.definitions, *self.backward.definitions)}
         tensors |= {i.name for i in self.forward.inputs}
+        parameters = {p.name for p in self.forward.parameters}
 
         def formula(match: re.Match[str]) -> str:
             word = match.group()
-            return f"${parameters.get(word) or self.name(word)}$" if word in tensors or word in parameters else word
+            if word in parameters:
+                return f"${self.parameter(word)}$"
+            return f"${self.name(word)}$" if word in tensors else word
 
-        return re.sub(r"\b\w+\b", formula, text)
+        text = re.sub(r"\w+", formula, step.reason)
+        return f"{text[0].upper()}{text[1:]}."
+
+    def sentence(self, text: str) -> str:
+        """A mistake's sentence, with the tensors in backquotes set as formulas."""
+        return re.sub(r"`(\w+)`", lambda match: f"${self.name(match[1])}$", text)
 
     # Numbers
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from derive.document.model import Belief, Block, Document, Line, Math, Paragraph, Points, Question, Section, Words, Work
 
-MARKS = {"": "", "right": "✓ ", "wrong": "✗ "}
+MARKS = {"": "", "right": "✓ *right*", "wrong": "✗ *wrong*"}
 
 
 def to_markdown(document: Document) -> str:
@@ -47,9 +47,9 @@ def _block(block: Block, level: int) -> Iterator[str]:
 
 def _line(line: Line) -> Iterator[str]:
     """Label, formula and reason, each a paragraph."""
-    label = f"{MARKS[line.mark]}{f'*{_words(line.label)}*' if line.label else ''}".strip()
-    if label:
-        yield from (label, "")
+    head = [part for part in (MARKS[line.mark], f"*{_words(line.label)}*" if line.label else "") if part]
+    if head:
+        yield from (", ".join(head), "")
     yield from ("$$", line.formula, "$$", "")
     if line.note:
         yield from (_words(line.note), "")

@@ -21,12 +21,13 @@ from derive.proof import Symbolic, interpret
 def forward_pass(example: Example) -> Section:
     """Inputs, scores, weights, outputs."""
     sizes, words = example.run.sizes, example.forward.axis_meaning
-    counted = {str(a.size): words.get(a.name, a.name) for i in example.forward.inputs for a in i.axes}
+    axes = sorted({a for i in example.forward.inputs for a in i.axes}, key=lambda a: list(words).index(a.name))
+    *most, last = (f"${a.size} = {(k := sizes[str(a.size)])}$ {_counted(words[a.name], k)}" for a in axes)
     given = [line(f"{i.name} = {example.matrix(i.name)}", f"The {i.meaning}.") for i in example.forward.inputs]
     return Section(
         "Example 1: the forward pass",
         (
-            paragraph("Take " + ", ".join(f"${s} = {sizes[s]}$ {_counted(w, sizes[s])}" for s, w in counted.items()) + "."),
+            paragraph(f"Take {', '.join(most)} and {last}."),
             Work(tuple(given)),
             Work((*_visibility(example), *_scores(example), *_weights(example), *_product(example, "O"))),
         ),
@@ -63,10 +64,11 @@ def through_softmax(example: Example) -> Section:
         average = f"The average of {example.row} {k + 1} of ${example.name('dA')}$ under its weights."
         work.append(line(formula, average, label=label))
         work += _entries(example, S, k) if example.run.sizes[str(S.axes[1].size)] <= ENTRIES_SHOWN else []
-        work.append(line(f"{combined(example, S, k)}", _sums_to_zero(k), label=label))
+        row = example.rows("dS")[k]
+        work.append(line(f"{values.relation(row)} {values.row(row)}", _sums_to_zero(k), label=f"{label} of ${example.name('dS')}$"))
     work.append(line(f"{example.left(S)} {example.equals('dS')}", example.others("dS")))
     blocks: list[Block] = [
-        paragraph(f"Find ${example.equation(S)}$, one {example.row} after the other; ${example.equation(r)}$."),
+        paragraph(f"Find ${example.equation(S)}$ {example.writer.per_slice(example.definition('A'))}, with ${example.equation(r)}$."),
         Work(tuple(work)),
     ]
     if example.run.sizes[str(S.axes[1].size)] == 2:
@@ -78,8 +80,9 @@ def queries_and_keys(example: Example) -> Section:
     """∇Q and ∇K."""
     Q, K = example.name("dQ"), example.name("dK")
     shapes = f"${example.concrete_shape('dQ')}$ and ${example.concrete_shape('dK')}$"
+    small = f"Small letters are {example.row}s: ${example.slice('K', 1)}$ is {example.row} 1 of ${example.name('K')}$."
     blocks: list[Block] = [
-        paragraph(f"Last, ${Q}$ and ${K}$, of shape {shapes}."),
+        paragraph(f"Last, ${Q}$ and ${K}$, of shape {shapes}. {small}"),
         Work((*_product(example, "dQ"), *_product(example, "dK"))),
     ]
     keys = example.rows("dK")
@@ -105,7 +108,7 @@ def _scores(example: Example) -> list[Line]:
     numbers = example.run.value(S.axes, products.value)
     first = f"The entry at ${example.where(1, 1)}$: ${dot(example, products, 0, 0)}$."
     scale = example.run.parameters["scale"]
-    factor = f"Every product times {example.prose('scale')} ${values.equated(scale)}$."
+    factor = f"Every product times ${example.parameter('scale')} {values.equated(scale)}$."
     return [
         line(f"{example.value(products)} = {example.matrix_of(numbers)}", first),
         line(f"{example.equation(S)} {example.equals('S')}", factor),
@@ -145,8 +148,7 @@ def _reason(example: Example, definition: Definition) -> str:
     fit = f"${shapes}$ makes ${example.shape(definition)}$." if shapes else ""
     if not definition.name.startswith("d"):
         return f"Each {example.row} mixes the values with one query's weights. {fit}"
-    reason = example.prose(example.step(definition.name).reason)
-    return f"{reason[0].upper()}{reason[1:]}. {fit}".strip()
+    return f"{example.reason(example.step(definition.name))} {fit}".strip()
 
 
 def _entries(example: Example, definition: Definition, position: int) -> list[Line]:
@@ -174,10 +176,10 @@ def _two_keys(example: Example) -> Paragraph:
 
 
 def _checked(example: Example, *tensors: str) -> Paragraph:
-    rates = [f"${example.name(t)}$ changes the loss at a rate of ${values.decimal(checked_slope(example, t))}$" for t in tensors]
+    rates = " and ".join(f"${values.decimal(checked_slope(example, t))}$ in ${example.name(t)}$" for t in tensors)
     return paragraph(
-        f"Checked another way: moving {' and moving '.join(rates)}, along a fixed direction of small integers. Forward "
-        "mode, which never runs the backward pass, gives the same to 40 digits."
+        f"Checked by forward mode, which never runs the backward pass: in a fixed direction of small integers the loss "
+        f"changes at a rate of {rates}. The gradient gives the same to 40 digits."
     )
 
 

@@ -44,7 +44,7 @@ def _cost(example: Example) -> Question:
     return _question(
         f"A layer attends over ${POSITIONS}$ positions with $d = {WIDTH}$, so $n = m = {POSITIONS}$. How many scores are "
         "there, and how many multiply-adds do they take?",
-        f"${sp.latex(entries)} = {counts[entries]}$ scores, and ${_sizes(S, total)} = {counts[products]}$ multiply-adds.",
+        f"${_sizes(S)} = {counts[entries]}$ scores, and ${_sizes(S, total)} = {counts[products]}$ multiply-adds.",
     )
 
 
@@ -87,7 +87,7 @@ def _causal(example: Example) -> Question:
         f"{example.row} of ${dS}$?",
         f"With three keys, ${weights}$ and ${scores}$, and with more keys more zeros. Hidden weights are 0, and the only "
         f"weight that is left is 1 whatever its score, so ${r}$ is its own entry of ${dA}$ and the difference is 0. "
-        "(This is causal attention run on letters in place of numbers.)",
+        "The derivation of causal attention says so for every input: here it ran on letters.",
     )
 
 
@@ -126,6 +126,6 @@ def _grouped(number: sp.Expr) -> str:
     return f"{int(number):,}".replace(",", "{,}")
 
 
-def _sizes(S: Definition, total: Total) -> str:
-    return r" \cdot ".join(str(a.size) for a in (*S.axes, total.axes[0]))
+def _sizes(S: Definition, *totals: Total) -> str:
+    return " ".join(str(a.size) for a in (*S.axes, *(t.axes[0] for t in totals)))
 

@@ -35,8 +35,8 @@ def in_short(example: Example) -> Section:
 def why(example: Example) -> Section:
     """Every step of the derivation with its reason, and what the softmax's invariance means."""
     steps = example.run.derivation.steps
-    shift = proved(example.forward, "shift invariance")
-    proved(example.forward, "score gradients sum to zero")
+    shift = proved(example, "shift invariance")
+    proved(example, "score gradients sum to zero")
     dS, r = example.name("dS"), example.name("r")
     A = example.definition("A").target
 
@@ -65,12 +65,12 @@ def why(example: Example) -> Section:
 
 
 def _facts(example: Example) -> list[str]:
-    proved(example.forward, "score gradients sum to zero")
-    proved_with_masks(example.forward, "a hidden score has gradient zero")
+    proved(example, "score gradients sum to zero")
+    proved_with_masks(example, "a hidden score has gradient zero")
     scale = next(p for p in example.forward.parameters if p.name == "scale")
     scaled = [d for d in example.backward.definitions if d.value.has(scale.symbol)]
     names = " and ".join(f"${example.name(d.name)}$" for d in scaled)
-    factor = example.prose("scale")
+    factor = f"${example.parameter('scale')}$"
     return [
         f"Every {example.row} of ${example.name('dS')}$ sums to 0. This is proved for all sizes, "
         "and worth testing in every implementation.",
@@ -80,12 +80,12 @@ def _facts(example: Example) -> list[str]:
 
 
 def _shape(example: Example, name: str) -> str:
-    """``m × d_v, the shape of V`` for a gradient; the shape alone for a forward tensor."""
+    """What a formula's result looks like."""
     definition = example.definition(name)
     shape = example.shape(definition)
     if len(definition.axes) == 1:
-        return f"${definition.axes[0].size}$ numbers, one for each of the {_meaning(example, name)}"
-    return f"${shape}$, the shape of ${example.name(name[1:])}$" if name.startswith("d") else f"${shape}$"
+        return f"${definition.axes[0].size}$ numbers, one for each of the {_meaning(example, name)}."
+    return f"${shape}$, as ${example.name(name[1:])}$." if name.startswith("d") else f"${shape}$."
 
 
 def _meaning(example: Example, name: str) -> str:
@@ -95,13 +95,13 @@ def _meaning(example: Example, name: str) -> str:
 
 def _step(example: Example, step: Step) -> Line:
     left, after = example.writer.left(step.target), example.writer.value(step.target, step.after)
-    reason = f"{step.rule.capitalize()}: {example.prose(step.reason)}."
+    label, reason = step.rule.capitalize(), example.reason(step)
     if not step.forward:
-        return line(f"{left} = {after}", reason)
+        return line(f"{left} = {after}", reason, label=label)
     before = "; ".join(example.equation(d) for d in step.forward)
     whole = rf"{before} \quad\Longrightarrow\quad {left} = {after}"
     # The raw derivative of a softmax is spelled with exponentials; the fold after it says the same by name.
-    return line(whole if len(whole) <= LONGEST_STEP else before, reason)
+    return line(whole if len(whole) <= LONGEST_STEP else before, reason, label=label)
 
 
 def _plain(example: Example, tensor: str) -> str:

@@ -160,7 +160,7 @@ def matrix(rows: Sequence[Sequence[Value]]) -> str:
 def multiple(values: Sequence[Value]) -> str | None:
     """``0.2949 (1, 1, −1, 1)``: the numbers as a multiple of small integers, where they are one."""
     first = next((v for v in values if not v.negligible), None)
-    if first is None or len(values) < 2 or all(map(_small_integer, values)):
+    if first is None or len(values) < 3 or all(map(_small_integer, values)):
         return None
     ratios = [v.digits / first.digits for v in values]
     nearest = [int(r.context.nint(r)) for r in ratios]

@@ -110,7 +110,7 @@ def softmaxed(example: Example, definition: Definition, position: int) -> str:
     weights = [power if seen else numbers.number(0) for power, seen in zip(powers, visible, strict=True)]
     parts: list[str] = []
     if all(visible):
-        parts.append(example.writer.style.function("softmax", values.tuple_of(list(map(values.decimal, scores)))[1:-1]))
+        parts.append(example.writer.style.function("softmax", r",\ ".join(map(values.decimal, scores))))
     exact = [_exact(w) for w in weights]
     if all(exact) and len(rows) <= ROW_IN_CLOSED_FORM and (total := _exact(sum_of(weights))):
         parts.append(rf"\frac{{{values.tuple_of([e or '' for e in exact])}}}{{{total}}}")
@@ -210,19 +210,28 @@ class _Expansion:
     def _vanishes(self, body: sp.Expr, where: Mapping[Axis, int]) -> bool:
         return any(isinstance(f, Entry) and self.example.run.at(f, where).exact == 0 for f in sp.Mul.make_args(body))
 
+    def _part(self, expr: sp.Expr, at: Mapping[Axis, int]) -> str:
+        """A sum over an axis within an expression is shown by its value."""
+        if not isinstance(expr, Total):
+            return self.write(expr, at)
+        axes = tuple(free_axes(expr))
+        nested = self.example.run.value(axes, expr)
+        for axis in axes:
+            nested = nested[at[axis]]
+        return values.decimal(nested)
+
     def _sum(self, expr: sp.Add, at: Mapping[Axis, int]) -> str:
         terms = sorted(expr.args, key=lambda t: (t.could_extract_minus_sign(), -len(free_axes(t)), _spelling(t)))
-        text = self.write(terms[0], at)
+        text = self._part(terms[0], at)
         for term in terms[1:]:
             minus = term.could_extract_minus_sign()
-            part = self.write(-term if minus else term, at)
-            part = self._bracketed(part) if not minus or not isinstance(-term, Total) else f"({part})"
+            part = self._bracketed(self._part(-term if minus else term, at))
             text += f" {'-' if minus else '+'} {part}"
         return text
 
     def _product(self, expr: sp.Mul, at: Mapping[Axis, int]) -> str:
         factors = sorted(expr.args, key=lambda f: (isinstance(f, sp.Add), isinstance(f, Total), _spelling(f)))
-        texts = [f"({self.write(f, at)})" if isinstance(f, (sp.Add, Total)) else self.write(f, at) for f in factors]
+        texts = [f"({self._part(f, at)})" if isinstance(f, sp.Add) else self._part(f, at) for f in factors]
         return r" \times ".join([*texts[:1], *map(self._bracketed, texts[1:])])
 
     @staticmethod

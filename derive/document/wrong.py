@@ -44,8 +44,8 @@ def _mistake(example: Example, mistake: Mistake, number: int) -> Section:
         (
             paragraph(place),
             Work((line(example.equation(right), mark="right"), line(example.equation(wrong), mark="wrong"))),
-            Belief(words(example.prose(mistake.belief))),
-            paragraph(example.prose(mistake.why)),
+            Belief(words(example.sentence(mistake.belief))),
+            paragraph(example.sentence(mistake.why)),
             *_consequences(example, mistake, program),
         ),
     )
@@ -107,7 +107,7 @@ def _ratio(example: Example, mistake: Mistake, program: Program) -> Iterator[Blo
 
 def _violation(example: Example, wrong: Example, mistake: Mistake) -> Iterator[Block]:
     """The identity that the right gradients keep, with the numbers of both its sides."""
-    identity = proved(example.forward, mistake.violates)
+    identity = proved(example, mistake.violates)
     axes = order(identity.left - identity.right, example.forward)
     target = Tensor("side", *axes)[axes]
     formulas = [example.writer.value(target, side) for side in (identity.left, identity.right)]
@@ -120,10 +120,14 @@ def _violation(example: Example, wrong: Example, mistake: Mistake) -> Iterator[B
 
 
 def _sides(wrong: Example, formulas: list[str], left: Nested, right: Nested) -> str:
-    if isinstance(left, Value):
-        return rf"{formulas[0]} {values.equated(left)} \ne {values.decimal(right)}"
-    relation = values.relation(list(_flat(left)))
-    return rf"{formulas[0]} {relation} {wrong.matrix_of(left)} \ne {wrong.matrix_of(right)}"
+    """Both sides in numbers; of two matrices, the first entries that differ."""
+    if isinstance(left[0], Value):
+        return rf"{formulas[0]} {values.relation(left)} {values.row(left)} \ne {values.row(right)}"
+    pairs = ((i, j, a, b) for i, (p, q) in enumerate(zip(left, right, strict=True), 1) for j, (a, b) in enumerate(zip(p, q, strict=True), 1))
+    i, j, a, b = next(pair for pair in pairs if not pair[2].agrees(pair[3]))
+    place = wrong.entry("", i, j)
+    first, second = (rf"\left({formula}\right){place}" for formula in formulas)
+    return rf"{first} {values.relation([a])} {values.decimal(a)} \ne {values.decimal(b)} {values.relation([b])} {second}"
 
 
 def _same(left: Nested, right: Nested) -> bool:

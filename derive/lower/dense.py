@@ -38,7 +38,7 @@ class Kernel:
     forward: tuple[Statement, ...]
     backward: tuple[Statement, ...]
     saved: tuple[str, ...]
-    relies_on: tuple[str, ...] = (RELIES_ON,)
+    relies_on: tuple[str, ...]
 
     @property
     def operations(self) -> int:
@@ -48,14 +48,16 @@ class Kernel:
 
 def dense(derivation: Derivation) -> Kernel:
     """Schedule a program and its backward pass as dense array code."""
-    forward, backward = _share_scaled(stabilise(derivation.forward), derivation.derived)
+    stable = stabilise(derivation.forward)
+    relies_on = (RELIES_ON,) if stable != derivation.forward else ()
+    forward, backward = _share_scaled(stable, derivation.derived)
     support: dict[Tensor, tuple[Definition, sp.Expr]] = {}
     first = tuple(_statements(forward, support))
     second = tuple(_statements(backward, support))
     outside = [n for s in second for n in (*mentioned(s.node), *([s.guard] if s.guard else []))]
     ready = {d.name for d in forward.definitions} | {i.name for i in forward.inputs}
     saved = tuple(n for n in dict.fromkeys(outside) if n in ready)
-    return Kernel(derivation, _alive(first, forward, saved), second, saved)
+    return Kernel(derivation, _alive(first, forward, saved), second, saved, relies_on)
 
 
 def _alive(statements: tuple[Statement, ...], program: Program, saved: tuple[str, ...]) -> tuple[Statement, ...]:

@@ -29,8 +29,8 @@ from derive.lower.arrays import (
 )
 
 Layout = Literal["row", "column"]
-Factor = tuple[sp.Expr, int]
-"""A base and its positive power."""
+Factor = tuple[sp.Expr, sp.Rational]
+"""A base and its positive power, a multiple of one half."""
 
 Support = Mapping[Tensor, Callable[[Axes], sp.Expr]]
 """For each tensor that is 0 where something is hidden: the visibility at its indices."""
@@ -102,8 +102,8 @@ class _Tensoriser:
                 scalars *= factor
             elif _is_gate(factor):
                 gates.append(factor)
-            elif power.is_Integer:
-                (above if power > 0 else below).append((base, abs(int(power))))
+            elif power.is_Rational and power.q <= 2:
+                (above if power > 0 else below).append((base, abs(power)))
             else:
                 raise LoweringError(f"the power {factor} has no array form")
         hidden = list(gates)
@@ -127,7 +127,9 @@ class _Tensoriser:
 
     def _power(self, factor: Factor, axes: Axes) -> Node:
         node, power = self.build(factor[0], axes), factor[1]
-        return node if power == 1 else Apply(node.axes, "power", (node, Scalar((), sp.Integer(power))))
+        if power.q == 2:
+            node, power = Apply(node.axes, "sqrt", (node,)), sp.Integer(power.p)
+        return node if power == 1 else Apply(node.axes, "power", (node, Scalar((), power)))
 
     @staticmethod
     def _multiplied(nodes: list[Node], order: Axes) -> Node:
@@ -140,10 +142,7 @@ class _Tensoriser:
     def _total(self, expr: Total, order: Axes) -> Node:
         """A sum of a product: merge factors, sum out what one factor has alone, multiply matrices for the rest."""
         body, bound = expr.open()
-        if isinstance(body, Entry):
-            wide = body.indices if self.layout == "row" else body.indices[::-1]
-        else:
-            wide = (*order, *bound) if self.layout == "row" else (*bound, *order)
+        wide = self._natural(body) or ((*order, *bound) if self.layout == "row" else (*bound, *order))
         parts = [_Part(self.build(f, wide), self._hides(f), f) for f in sorted(sp.Mul.make_args(body), key=_spelling)]
         pending = list(bound)
         while True:
@@ -159,6 +158,14 @@ class _Tensoriser:
             pending.remove(axis)
             rest = [p for p in parts if p is not left and p is not right]
             parts = [_Part(self._matmul(left, right, axis, order), None, None), *rest]
+
+    def _natural(self, body: sp.Expr) -> Axes | None:
+        """The layout of the factor that has all the axes of a product, if one does: no transpose is needed then."""
+        axes = free_axes(body)
+        for factor in sorted(sp.Mul.make_args(body), key=_spelling):
+            if isinstance(factor, Entry) and set(factor.indices) == axes and len(factor.indices) == len(axes):
+                return factor.indices if self.layout == "row" else factor.indices[::-1]  # type: ignore[no-any-return]
+        return None
 
     def _merge_contained(self, parts: list[_Part], order: Axes) -> list[_Part]:
         """Multiply every factor whose axes another one has, entry by entry."""

@@ -12,10 +12,10 @@ MISTAKES: tuple[Mistake, ...] = (
         name="values_untransposed",
         title="The gradient of V without the transpose",
         breaks="dV",
-        belief="The forward pass multiplies by A, so the backward pass multiplies by A.",
+        belief="The forward pass multiplies by `A`, so the backward pass multiplies by `A`.",
         why=(
-            "A value collects from every query that read it, so the sum has to run over the queries. A as it stands "
-            "sums over the keys instead, and what comes out belongs to queries. The shapes object only where queries "
+            "A value collects from every query that read it, so the sum has to run over the queries. As it stands, `A` "
+            "sums over the keys, and what comes out belongs to queries. The shapes object only where queries "
             "and keys differ in number; in self-attention they never do."
         ),
         change=at("dV", swap_axes("A")),

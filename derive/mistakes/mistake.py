@@ -25,8 +25,8 @@ class Mistake:
     change: the wrong program from the right one; violates: the name of a proved identity that the wrong
     gradient breaks (:func:`derive.proof.identities.identities`), or nothing where no identity notices.
 
-    Sentences speak of queries, keys and named tensors, never of rows and columns, so that they hold in
-    every convention.
+    Sentences speak of queries, keys and tensors, never of rows and columns, so that they hold in every
+    convention; tensors stand in backquotes, as in `A`, for pages to set as formulas.
     """
 
     name: str

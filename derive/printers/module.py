@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sympy as sp
 
+from derive.algebra import Axis
 from derive.calculus import Derivation
 from derive.forward.program import Input, Output, Parameter, Program
-from derive.lower.arrays import All, Name, Positions, mentioned, walk
+from derive.lower.arrays import All, Name, Positions, Scalar, mentioned, walk
 from derive.lower.dense import Kernel, Statement
 from derive.printers.arrays import ArrayPrinter, scalar_source
 from derive.printers.index import IndexPrinter
@@ -64,13 +65,14 @@ class _Module:
         yield ""
         plain = self.program.plain()
         optional = [*self.program.optional, *(o.name for o in self.program.outputs[1:])]
+        fully = f", {self.kernel.operations} with {_listed(optional)}" if optional else ""
         yield from _filled(
             f"Array operations of both passes, transposes being views: {self.plain_operations} for the plain program "
-            f"({', '.join(i.name for i in plain.inputs)} to {plain.outputs[0].name} and gradients), "
-            f"{self.kernel.operations} with {_listed(optional)}.",
+            f"({', '.join(i.name for i in plain.inputs)} to {plain.outputs[0].name} and gradients){fully}.",
             "",
         )
-        yield f"Relies on: {', '.join(self.kernel.relies_on)}."
+        if self.kernel.relies_on:
+            yield f"Relies on: {', '.join(self.kernel.relies_on)}."
         yield '"""'
         yield ""
 
@@ -90,8 +92,7 @@ class _Module:
             yield f"        {_output_spec(output)},"
         yield "    ),"
         yield f"    gradients={_tuple(self._gradient_names())},"
-        needed = (o.name for o in self.program.outputs if f"d{o.name}" not in self.absent)
-        yield f"    cotangents={_tuple(needed)},"
+        yield f"    cotangents={_tuple(self._needed_cotangents())},"
         yield ")"
 
     def _tensor_spec(self, given: Input) -> str:
@@ -142,6 +143,8 @@ class _Module:
         yield ""
         yield from derivation_lines(self.kernel.derivation, self.index)
         yield '    """'
+        sources = self._saved_sources()
+        yield from _sizes(_sizes_in(self.kernel.backward, sources), sources)
         yield from self._statements(self.kernel.backward)
         yield f"    return {_dict((n, f'd{n}') for n in self._gradient_names())}"
 
@@ -151,22 +154,22 @@ class _Module:
             yield f"{indent}{given.name} [{shape}]: {given.meaning}{', optional' if given.name in self.absent else ''}"
 
     def _prologue(self) -> Iterator[str]:
-        """Read the sizes that the statements mention off the inputs, and fill in parameters."""
-        used = {s for p in self.program.parameters for s in p.default.free_symbols}
-        for statement in self.kernel.forward:
-            for node in walk(statement.node):
-                if isinstance(node, Positions):
-                    used.add(node.axis.size)
-                elif isinstance(node, All):
-                    used |= {n.axis.size for c in node.conditions for n in walk(c) if isinstance(n, Positions)}
-        for size in sorted(used, key=str):
-            source = next(i for i in self.program.inputs if i.neutral is None and size in i.tensor.shape)
-            yield f"    {size} = {source.name}.shape[{list(source.tensor.shape).index(size) - len(source.axes)}]"
+        """Read the sizes that statements and defaults mention off the inputs, and fill in parameters."""
+        sizes = {s for p in self.program.parameters for s in p.default.free_symbols}
+        sources = {i.name: i.axes for i in self.program.inputs if i.neutral is None}
+        yield from _sizes(_sizes_in(self.kernel.forward, sources) | sizes, sources)
         for parameter in self.program.parameters:
             if not parameter.default.is_number:
-                sizes = {s: sp.Symbol(f"max({s}, 1)") for s in parameter.default.free_symbols}
+                bounded = {s: sp.Symbol(f"max({s}, 1)") for s in parameter.default.free_symbols}
                 yield f"    if {parameter.name} is None:"
-                yield f"        {parameter.name} = {scalar_source(parameter.default.xreplace(sizes))}"
+                yield f"        {parameter.name} = {scalar_source(parameter.default.xreplace(bounded))}"
+
+    def _saved_sources(self) -> dict[str, tuple[Axis, ...]]:
+        """The axes of what the backward function is given."""
+        given = {i.name: i.axes for i in (*self.derived.inputs, *self.program.inputs)}
+        given |= {d.name: d.axes for d in self.program.definitions}
+        names = (*(f"d{n}" for n in self._needed_cotangents()), *self.kernel.saved)
+        return {n: given[n] for n in names if n in given and n not in self.absent}
 
     def _statements(self, statements: Iterable[Statement]) -> Iterator[str]:
         printer = ArrayPrinter(self.absent)
@@ -180,9 +183,33 @@ class _Module:
     def _gradient_names(self) -> tuple[str, ...]:
         return tuple(o.name.removeprefix("d") for o in self.derived.outputs)
 
+    def _needed_cotangents(self) -> tuple[str, ...]:
+        """The outputs whose cotangent the backward function cannot do without."""
+        names = {i.name for i in self.derived.inputs}
+        return tuple(o.name for o in self.program.outputs if f"d{o.name}" in names - self.absent)
+
     def _saved_scalars(self) -> tuple[str, ...]:
         used = {str(s) for d in self.derived.definitions for s in d.value.free_symbols}
         return tuple(p.name for p in self.program.parameters if p.name in used)
+
+
+def _sizes_in(statements: Sequence[Statement], sources: Mapping[str, tuple[Axis, ...]]) -> set[sp.Expr]:
+    """The sizes that statements mention as numbers."""
+    known = {axis.size for axes in sources.values() for axis in axes}
+    used: set[sp.Expr] = set()
+    for node in (n for statement in statements for n in walk(statement.node)):
+        if isinstance(node, Positions):
+            used.add(node.axis.size)
+        elif isinstance(node, Scalar):
+            used |= node.value.free_symbols & known
+    return used
+
+
+def _sizes(used: set[sp.Expr], sources: Mapping[str, tuple[Axis, ...]]) -> Iterator[str]:
+    """Statements that read sizes off shapes."""
+    for size in sorted(used, key=str):
+        name, axes = next((n, a) for n, a in sources.items() if size in [x.size for x in a])
+        yield f"    {size} = {name}.shape[{[a.size for a in axes].index(size) - len(axes)}]"
 
 
 def derivation_lines(derivation: Derivation, index: IndexPrinter) -> Iterator[str]:

@@ -98,6 +98,8 @@ class Text:
         return f"{name}({body})"
 
     def power(self, base: str, exponent: str) -> str:
+        if not exponent.lstrip("-").isdigit():
+            return f"{base}^({exponent})"
         return f"{base}{exponent.translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
 
     def transposed(self, body: str) -> str:
