@@ -86,10 +86,14 @@ def _loaded(text: str) -> dict[str, Any]:
         raise DocumentError(f"the input has {size}: expected at most {LONGEST_TEXT}; give smaller matrices")
     try:
         given = json.loads(
-            text, parse_float=_Literal, parse_int=_Literal, parse_constant=_not_finite, object_pairs_hook=_without_repeats
+            text,
+            parse_float=_Literal,
+            parse_int=_Literal,
+            parse_constant=_not_finite,
+            object_pairs_hook=_without_repeats,
         )
     except RecursionError:
-        raise DocumentError(f"the input is nested too deeply: expected matrices of two levels, as in {_SHAPE}") from None
+        raise DocumentError(f"the input is nested too deeply: expected two levels, as in {_SHAPE}") from None
     except json.JSONDecodeError as error:
         raise DocumentError(
             f"the input is not JSON: {error.msg} in line {error.lineno}, column {error.colno}; expected {_SHAPE}"
@@ -133,7 +137,8 @@ def _matrix(given: Any, name: str) -> Matrix:
             f"{name} is {len(given)} × {len(given[0])}: expected at most {MOST_SCORES} rows of "
             f"{MOST_COORDINATES} numbers, to fit on a page; give a smaller example"
         )
-    return [[_number(x, f"{name}, row {k}, number {q}") for q, x in enumerate(row, 1)] for k, row in enumerate(given, 1)]
+    rows = enumerate(given, 1)
+    return [[_number(x, f"{name}, row {k}, number {q}") for q, x in enumerate(row, 1)] for k, row in rows]
 
 
 def _number(given: Any, where: str) -> Fraction:
@@ -182,11 +187,11 @@ def _check_sizes(matrices: Mapping[str, Matrix]) -> None:
     shapes = {name: (len(rows), len(rows[0])) for name, rows in matrices.items()}
     (n, d), (m, key_width), (values, width) = (shapes[name] for name in "QKV")
     if key_width != d:
-        raise _clash("Q", "K", "rows", shapes, f"{d} and {key_width} numbers a row", "one width, because they are multiplied")
+        raise _clash("Q", "K", shapes, "as many numbers in a row of K as in a row of Q, because they are multiplied")
     if values != m:
-        raise _clash("K", "V", "rows", shapes, f"{m} and {values} rows", "a value for every key")
+        raise _clash("K", "V", shapes, "one row of V for every row of K")
     if shapes.get("G", (n, width)) != (n, width):
-        raise _clash("O", "G", "entries", {**shapes, "O": (n, width)}, "different shapes", "a gradient shaped like O")
+        raise _clash("O", "G", {**shapes, "O": (n, width)}, "the shape of O: Q's rows and V's columns")
     if n * m > MOST_SCORES:
         raise DocumentError(
             f"{n} queries and {m} keys make {n * m} scores: expected at most {MOST_SCORES}, to fit on a page; "
@@ -194,11 +199,9 @@ def _check_sizes(matrices: Mapping[str, Matrix]) -> None:
         )
 
 
-def _clash(
-    one: str, two: str, parts: str, shapes: Mapping[str, tuple[int, int]], found: str, expected: str
-) -> DocumentError:
+def _clash(one: str, two: str, shapes: Mapping[str, tuple[int, int]], expected: str) -> DocumentError:
     sizes = " and ".join(f"{name} is {shapes[name][0]} × {shapes[name][1]}" for name in (one, two))
-    return DocumentError(f"{sizes}, {found}: expected {expected}; add or remove {parts} of {two}")
+    return DocumentError(f"{sizes}: expected {expected}; change one of the two")
 
 
 def _kind(given: Any) -> str:

@@ -17,6 +17,9 @@ from derive.forward.program import Definition
 from derive.mistakes.changes import drop_factor
 from derive.proof import Symbolic, interpret
 
+ENTRIES_SHOWN = 3
+"""How long a row of ∇S may be for each of its entries to get a line."""
+
 
 def forward_pass(example: Example) -> Section:
     """Inputs, scores, weights, outputs."""
@@ -36,19 +39,14 @@ def forward_pass(example: Example) -> Section:
 
 def values_and_weights(example: Example, *, given: bool) -> Section:
     """∇V and ∇A."""
-    G, O = example.name("dO"), example.name("O")
-    source = "The layers above send back" if given else "No gradient was given, so take a fixed pattern of small integers,"
-    wanted = f"${example.name('dV')}$ and ${example.name('dA')}$"
-    A = example.definition("dA")
-    work = [*_product(example, "dV"), line(f"{example.equation(A)} {example.equals('dA')}", _reason(example, A))]
-    where = example.where(1, A_last := example.run.sizes[str(A.axes[1].size)])
-    work.append(line(dot(example, A, 0, A_last - 1), f"The entry at ${where}$.", label="one entry"))
+    G, O, dV, dA = (example.name(t) for t in ("dO", "O", "dV", "dA"))
+    source = "The layers above send back" if given else "No gradient was given, so take a pattern of small integers for"
     return Section(
         "Example 2: back to V and A",
         (
-            paragraph(f"{source} ${G}$, with the shape of ${O}$. Find {wanted}."),
+            paragraph(f"{source} ${G}$, which has the shape of ${O}$. Find ${dV}$ and ${dA}$."),
             Work((line(f"{G} = {example.matrix('dO')}"),)),
-            Work(tuple(work)),
+            Work((*_product(example, "dV"), *_dot_products(example, "dA"))),
             _checked(example, "V", "A"),
         ),
     )
@@ -57,18 +55,11 @@ def values_and_weights(example: Example, *, given: bool) -> Section:
 def through_softmax(example: Example) -> Section:
     """∇S, a query at a time."""
     r, S = example.definition("r"), example.definition("dS")
-    work: list[Line] = []
-    for k in example.some_rows("dS"):
-        label, total = f"{example.row} {k + 1}", example.run.tensors["r"][k]
-        formula = f"{example.name('r')}_{{{k + 1}}} = {expanded(example, r, k)} {values.equated(total)}"
-        average = f"The average of {example.row} {k + 1} of ${example.name('dA')}$ under its weights."
-        work.append(line(formula, average, label=label))
-        work += _entries(example, S, k) if example.run.sizes[str(S.axes[1].size)] <= ENTRIES_SHOWN else []
-        row = example.rows("dS")[k]
-        work.append(line(f"{values.relation(row)} {values.row(row)}", _sums_to_zero(k), label=f"{label} of ${example.name('dS')}$"))
+    slices = example.writer.per_slice(example.definition("A"))
+    work = [each for k in example.some_rows("dS") for each in _row_of_scores(example, r, S, k)]
     work.append(line(f"{example.left(S)} {example.equals('dS')}", example.others("dS")))
     blocks: list[Block] = [
-        paragraph(f"Find ${example.equation(S)}$ {example.writer.per_slice(example.definition('A'))}, with ${example.equation(r)}$."),
+        paragraph(f"Find ${example.equation(S)}$ {slices}, with ${example.equation(r)}$."),
         Work(tuple(work)),
     ]
     if example.run.sizes[str(S.axes[1].size)] == 2:
@@ -78,27 +69,23 @@ def through_softmax(example: Example) -> Section:
 
 def queries_and_keys(example: Example) -> Section:
     """∇Q and ∇K."""
-    Q, K = example.name("dQ"), example.name("dK")
+    dQ, dK, dS = (example.name(t) for t in ("dQ", "dK", "dS"))
     shapes = f"${example.concrete_shape('dQ')}$ and ${example.concrete_shape('dK')}$"
     small = f"Small letters are {example.row}s: ${example.slice('K', 1)}$ is {example.row} 1 of ${example.name('K')}$."
     blocks: list[Block] = [
-        paragraph(f"Last, ${Q}$ and ${K}$, of shape {shapes}. {small}"),
+        paragraph(f"Last, ${dQ}$ and ${dK}$, of shape {shapes}. {small}"),
         Work((*_product(example, "dQ"), *_product(example, "dK"))),
     ]
     keys = example.rows("dK")
     if len(keys) == 2 and all((a + b).negligible for a, b in zip(*keys, strict=True)):
-        zero = f"the numbers of each {example.row} of ${example.name('dS')}$ sum to 0"
-        blocks.append(paragraph(f"With two keys, one {example.row} of ${K}$ is the other with its sign changed, because {zero}."))
+        why = f"because the numbers of each {example.row} of ${dS}$ sum to 0"
+        blocks.append(paragraph(f"One {example.row} of ${dK}$ is the other with its sign changed, {why}."))
     return Section("Example 4: back to Q and K", (*blocks, _checked(example, "Q", "K")))
-
-
-ENTRIES_SHOWN = 3
-"""How long a row of ∇S may be for each of its entries to get a line."""
 
 
 def _visibility(example: Example) -> list[Line]:
     visible = [d for d in example.forward.definitions if d.target.tensor.boolean]
-    return [line(f"{example.equation(d)}", f"As numbers: ${example.matrix(d.name)}$.") for d in visible]
+    return [line(example.equation(d), f"As numbers, ${example.matrix(d.name)}$: 1 is visible.") for d in visible]
 
 
 def _scores(example: Example) -> list[Line]:
@@ -106,61 +93,62 @@ def _scores(example: Example) -> list[Line]:
     S = example.definition("S")
     products = replace(S, value=drop_factor("scale")(S.value))
     numbers = example.run.value(S.axes, products.value)
-    first = f"The entry at ${example.where(1, 1)}$: ${dot(example, products, 0, 0)}$."
-    scale = example.run.parameters["scale"]
-    factor = f"Every product times ${example.parameter('scale')} {values.equated(scale)}$."
+    first = f"The entry at ${example.where(1, 1)}$ is ${dot(example, products, 0, 0)}$."
+    scale = f"{example.parameter('scale')} {values.equated(example.run.parameters['scale'])}"
     return [
         line(f"{example.value(products)} = {example.matrix_of(numbers)}", first),
-        line(f"{example.equation(S)} {example.equals('S')}", factor),
+        line(f"{example.equation(S)} {example.equals('S')}", f"Every product times ${scale}$."),
     ]
 
 
 def _weights(example: Example) -> list[Line]:
     A = example.definition("A")
-    work = []
+    work = [line(example.equation(A), f"A softmax {example.writer.per_slice(A)}.")]
     for k in example.some_rows("A"):
-        scores = {x.exact for x in example.rows("S")[k]}
-        note = "Equal scores give equal weights." if len(scores) == 1 < len(example.rows("S")[k]) else ""
-        work.append(line(softmaxed(example, A, k), note, label=f"{example.row} {k + 1} of ${example.name('A')}$"))
-    shown = f"{example.left(A)} {example.equals('A')}"
-    note = f"{example.value(A)}" if len(example.value(A)) < 60 else ""
-    reason = f"${note}$, {example.writer.per_slice(A)}. " if note else ""
-    return [*work, line(shown, f"{reason}{example.others('A')}".strip())]
+        row, scores = example.rows("A")[k], example.rows("S")[k]
+        equal = len(row) > 1 and len({x.exact for x in row}) == len({x.exact for x in scores}) == 1
+        note = "Equal scores, equal weights." if equal else ""
+        work.append(line(softmaxed(example, A, k), note, label=_row(example, "A", k)))
+    return [*work, line(f"{example.left(A)} {example.equals('A')}", example.others("A"))]
 
 
 def _product(example: Example, name: str) -> list[Line]:
-    """A matrix product: the formula, its rows as combinations, an entry of the first, and the result."""
+    """A matrix product: the formula, its rows as combinations, an entry of O, and the result."""
     definition = example.definition(name)
-    size = example.run.sizes[str(definition.axes[1].size)]
     work = [line(example.equation(definition), _reason(example, definition))]
     for k in example.some_rows(name):
-        label = f"{example.row} {k + 1} of ${example.name(name)}$"
-        work.append(line(combined(example, definition, k), label=label))
+        work.append(line(combined(example, definition, k), label=_row(example, name, k)))
     if name == "O":
-        entry = f"{expanded(example, definition, 0, size - 1)} {values.equated(example.rows(name)[0][size - 1])}"
-        work.append(line(entry, f"The entry at ${example.where(1, size)}$ of ${example.name(name)}$.", label="one entry"))
+        last = len(example.rows(name)[0])
+        entry = f"{expanded(example, definition, 0, last - 1)} {values.equated(example.rows(name)[0][last - 1])}"
+        work.append(line(entry, label=f"entry ${example.where(1, last)}$ of ${example.name(name)}$"))
     return [*work, line(f"{example.name(name)} {example.equals(name)}", example.others(name))]
 
 
-def _reason(example: Example, definition: Definition) -> str:
-    """Why the formula holds, and how its shapes fit."""
-    shapes = example.shapes(definition)
-    fit = f"${shapes}$ makes ${example.shape(definition)}$." if shapes else ""
-    if not definition.name.startswith("d"):
-        return f"Each {example.row} mixes the values with one query's weights. {fit}"
-    return f"{example.reason(example.step(definition.name))} {fit}".strip()
+def _dot_products(example: Example, name: str) -> list[Line]:
+    """A product whose entries are worked out one by one: the result, and the last entry of its first row."""
+    definition = example.definition(name)
+    last = len(example.rows(name)[0])
+    place = f"entry ${example.where(1, last)}$ of ${example.name(name)}$"
+    return [
+        line(f"{example.equation(definition)} {example.equals(name)}", _reason(example, definition)),
+        line(dot(example, definition, 0, last - 1), label=place),
+    ]
 
 
-def _entries(example: Example, definition: Definition, position: int) -> list[Line]:
-    work = []
-    for k, value in enumerate(example.rows(definition.name)[position]):
-        formula = f"{expanded(example, definition, position, k)} {values.equated(value)}"
-        work.append(line(formula, label=f"entry ${example.where(position + 1, k + 1)}$"))
-    return work
-
-
-def _sums_to_zero(position: int) -> str:
-    return "These sum to 0." if position == 0 else "So do these."
+def _row_of_scores(example: Example, r: Definition, S: Definition, position: int) -> list[Line]:
+    """One query: its average, its entries, and that they sum to 0."""
+    row, average = example.rows("dS")[position], example.run.tensors["r"][position]
+    formula = f"{example.name('r')}_{{{position + 1}}} = {expanded(example, r, position)} {values.equated(average)}"
+    dA, A = example.name("dA"), example.name("A")
+    note = f"The average of {example.row} {position + 1} of ${dA}$, weighted by that {example.row} of ${A}$."
+    work = [line(formula, note)]
+    if len(row) <= ENTRIES_SHOWN:
+        for k, value in enumerate(row):
+            place = f"entry ${example.where(position + 1, k + 1)}$ of ${example.name('dS')}$"
+            work.append(line(f"{expanded(example, S, position, k)} {values.equated(value)}", label=place))
+    sums = "These sum to 0." if position == 0 else "So do these."
+    return [*work, line(f"{values.relation(row)} {values.row(row)}", sums, label=_row(example, "dS", position))]
 
 
 def _two_keys(example: Example) -> Paragraph:
@@ -175,12 +163,25 @@ def _two_keys(example: Example) -> Paragraph:
     return paragraph(f"With two keys a {example.row} is always ${formula}$ and the same with the other sign.")
 
 
+def _reason(example: Example, definition: Definition) -> str:
+    """Why the formula holds, and how its shapes fit."""
+    shapes = example.shapes(definition)
+    fit = f"${shapes}$ makes ${example.shape(definition)}$." if shapes else ""
+    if not definition.name.startswith("d"):
+        return f"Each {example.row} mixes the values with one query's weights. {fit}".strip()
+    return f"{example.reason(example.step(definition.name))} {fit}".strip()
+
+
 def _checked(example: Example, *tensors: str) -> Paragraph:
     rates = " and ".join(f"${values.decimal(checked_slope(example, t))}$ in ${example.name(t)}$" for t in tensors)
     return paragraph(
-        f"Checked by forward mode, which never runs the backward pass: in a fixed direction of small integers the loss "
+        "Checked by forward mode, which never runs the backward pass: in a fixed direction of small integers the loss "
         f"changes at a rate of {rates}. The gradient gives the same to 40 digits."
     )
+
+
+def _row(example: Example, tensor: str, position: int) -> str:
+    return f"{example.row} {position + 1} of ${example.name(tensor)}$"
 
 
 def _counted(meaning: str, count: int) -> str:

@@ -16,7 +16,6 @@ from derive.document.model import Question, Section, paragraph, words
 from derive.document.run import cut
 from derive.document.values import Values
 from derive.forward import program
-from derive.forward.program import Definition
 from derive.proof import Symbolic, interpret
 
 POSITIONS, WIDTH = 1024, 64
@@ -37,14 +36,13 @@ def _cost(example: Example) -> Question:
     """Counted from the definition of the scores: its axes, and the axis that it sums over."""
     S = example.definition("S")
     (total,) = S.value.atoms(Total)
-    sizes = {s: WIDTH if s == total.axes[0].size else POSITIONS for s in (*(a.size for a in S.axes), total.axes[0].size)}
-    entries = sp.Mul(*(a.size for a in S.axes))
-    products = entries * total.axes[0].size
-    counts = {e: _grouped(e.subs(sizes)) for e in (entries, products)}
+    n, m, d = (axis.size for axis in (*S.axes, *total.axes))
+    sizes = {n: POSITIONS, m: POSITIONS, d: WIDTH}
     return _question(
-        f"A layer attends over ${POSITIONS}$ positions with $d = {WIDTH}$, so $n = m = {POSITIONS}$. How many scores are "
-        "there, and how many multiply-adds do they take?",
-        f"${_sizes(S)} = {counts[entries]}$ scores, and ${_sizes(S, total)} = {counts[products]}$ multiply-adds.",
+        f"A layer attends over ${n} = {m} = {POSITIONS}$ positions with ${d} = {WIDTH}$. How many scores are there, "
+        "and how many multiply-adds do they take?",
+        f"${n} {m} = {_grouped((n * m).subs(sizes))}$ scores, and ${n} {m} {d} = {_grouped((n * m * d).subs(sizes))}$ "
+        "multiply-adds.",
     )
 
 
@@ -65,8 +63,8 @@ def _one_row(example: Example) -> Question:
     row, average = (_run(example, ("A", "dA"), name, given)[0] for name in ("dS", "r"))
     A, dA, dS, r = (example.name(t) for t in ("A", "dA", "dS", "r"))
     return _question(
-        f"A {example.row} of ${A}$ is ${_listed(weights)}$, and the same {example.row} of ${dA}$ is ${_listed(arriving)}$. "
-        f"What is that {example.row} of ${dS}$?",
+        f"A {example.row} of ${A}$ is ${_listed(weights)}$, and the same {example.row} of ${dA}$ is "
+        f"${_listed(arriving)}$. What is that {example.row} of ${dS}$?",
         f"Its entry of ${r}$ is ${values.decimal(average)}$, and the {example.row} is ${values.row(row)}$.",
     )
 
@@ -83,11 +81,11 @@ def _causal(example: Example) -> Question:
     A, dS, dA, r = (example.name(t) for t in ("A", "dS", "dA", "r"))
     weights, scores = (values.tuple_of(list(map(sp.latex, rows[0]))) for rows in (forward["A"], gradient["dS"]))
     return _question(
-        f"Under a causal mask the first query sees the first key and no other. What are its {example.row} of ${A}$ and its "
-        f"{example.row} of ${dS}$?",
-        f"With three keys, ${weights}$ and ${scores}$, and with more keys more zeros. Hidden weights are 0, and the only "
-        f"weight that is left is 1 whatever its score, so ${r}$ is its own entry of ${dA}$ and the difference is 0. "
-        "The derivation of causal attention says so for every input: here it ran on letters.",
+        f"Under a causal mask the first query sees the first key and no other. What are its {example.row} of ${A}$ and "
+        f"its {example.row} of ${dS}$?",
+        f"With three keys, ${weights}$ and ${scores}$; more keys add zeros. Hidden weights are 0, and the one that is "
+        f"left is 1 whatever its score, so its entry of ${dA}$ and the average in ${r}$ are the same number. "
+        "The derivation of causal attention, run on letters, says so for every input.",
     )
 
 
@@ -101,10 +99,10 @@ def _spread(example: Example) -> Question:
     plain = sp.sqrt(terms).subs(terms, WIDTH)
     default = example.writer.style.quotient("1", example.writer.style.root(str(terms)))
     return _question(
-        f"The coordinates of a query and a key are independent, with mean 0 and variance 1, and ${terms} = {WIDTH}$. What "
-        "is the standard deviation of their product, and of the score?",
+        f"The coordinates of a query and a key are independent, with mean 0 and variance 1, and ${terms} = {WIDTH}$. "
+        "What is the standard deviation of their product, and of the score?",
         f"The product sums ${terms} = {WIDTH}$ independent terms of variance 1, so its standard deviation is "
-        f"${sp.latex(sp.sqrt(terms))} = {plain}$. Times ${default}$ it is ${scaled}$: scores spread alike for every width.",
+        f"${sp.latex(sp.sqrt(terms))} = {plain}$. Times ${default}$ it is ${scaled}$, whatever the width.",
     )
 
 
@@ -126,6 +124,4 @@ def _grouped(number: sp.Expr) -> str:
     return f"{int(number):,}".replace(",", "{,}")
 
 
-def _sizes(S: Definition, *totals: Total) -> str:
-    return " ".join(str(a.size) for a in (*S.axes, *(t.axes[0] for t in totals)))
 

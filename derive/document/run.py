@@ -65,15 +65,17 @@ def run(derivation: Derivation, inputs: Mapping[str, Matrix], cotangent: Matrix,
     """Evaluate a derivation forward and backward, exactly."""
     forward, values = derivation.forward, Values()
     sizes: dict[str, int] = {}
-    for given in forward.inputs:
-        rows = inputs[given.name]
-        sizes |= {str(s): k for s, k in zip(given.tensor.shape, (len(rows), len(rows[0])), strict=True)}
+    for declared in forward.inputs:
+        rows = inputs[declared.name]
+        sizes |= {str(s): k for s, k in zip(declared.tensor.shape, (len(rows), len(rows[0])), strict=True)}
     chosen = {"scale": sp.Rational(scale.numerator, scale.denominator)} if scale is not None else {}
     concrete = {s: sizes[str(s)] for p in forward.parameters for s in p.default.free_symbols}
     parameters = {p.name: values.number(chosen.get(p.name, p.default.subs(concrete))) for p in forward.parameters}
     exact = {name: value.exact for name, value in parameters.items()}
     given = {**inputs, "dO": cotangent}
-    tensors: dict[str, Nested] = {name: [[values.number(x) for x in one] for one in rows] for name, rows in given.items()}
+    tensors: dict[str, Nested] = {}
+    for name, matrix in given.items():
+        tensors[name] = [[values.number(x) for x in one] for one in matrix]
     tensors |= interpret(forward, inputs, parameters=exact, arithmetic=values)
     return Run(derivation, tensors, sizes, parameters).wrong(derivation.derived)
 
@@ -95,8 +97,13 @@ def cut(program: Program, given: Sequence[str], wanted: str) -> Program:
         inputs[name] = known[name]
     outputs = tuple(o for o in program.outputs if o.name in defined)
     parameters = tuple(p for p in program.parameters if any(d.value.has(p.symbol) for d in kept))
-    definitions = tuple(reversed(kept))
-    return replace(program, inputs=tuple(inputs.values()), parameters=parameters, definitions=definitions, outputs=outputs)
+    return replace(
+        program,
+        inputs=tuple(inputs.values()),
+        parameters=parameters,
+        definitions=tuple(reversed(kept)),
+        outputs=outputs,
+    )
 
 
 def slope(example: Run, tensor: str, along: Matrix) -> tuple[Value, Value]:

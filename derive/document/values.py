@@ -148,7 +148,7 @@ def row(values: Sequence[Value]) -> str:
 
 def tuple_of(parts: Sequence[str]) -> str:
     """Formulas as a tuple."""
-    return "(" + r",\ ".join(parts) + ")"
+    return "(" + ", ".join(parts) + ")"
 
 
 def matrix(rows: Sequence[Sequence[Value]]) -> str:

@@ -14,6 +14,7 @@ from derive.document.passes import forward_pass, queries_and_keys, through_softm
 from derive.document.practice import practice
 from derive.document.run import run
 from derive.document.summary import in_short, why
+from derive.document.working import is_product
 from derive.document.wrong import mistakes
 from derive.errors import DocumentError
 from derive.forward import Program, names
@@ -57,19 +58,20 @@ def worked_example(
     matrices = {name: given.matrices[name] for name in "QKV"}
     cotangent = given.matrices.get("G") or default_cotangent(len(matrices["Q"]), len(matrices["V"][0]))
     example = Example(run(backward(source), matrices, cotangent, given.scale), notation, given.scale is None)
+    title = source.name.replace("_", " ")
     opening = (
         paragraph(
-            f"Everything on this page comes out of the definition of {source.name.replace('_', ' ')}: the formulas are its "
-            "derivation, the reasons are the derivation's steps, and the numbers are computed exactly. "
-            r"$=$ is exact; $\approx$ is rounded to four places, and only when it is shown."
+            f"Everything on this page comes out of the definition of {title}: the formulas are its derivation, "
+            "the reasons are the derivation's steps, and the numbers are computed exactly. They are rounded to four "
+            r"places when they are shown: $=$ is exact, $\approx$ is rounded."
         ),
         paragraph(
-            rf"Positions are {example.row}s. $\mathcal L$ is the loss, and $\nabla_X\mathcal L$, the gradient with respect "
-            "to $X$, has the shape of $X$."
+            rf"Positions are {example.row}s. $\mathcal L$ is the loss, and its gradient with respect to $X$, "
+            r"$\nabla_X\mathcal L$, has the shape of $X$."
         ),
     )
     return Document(
-        f"{source.name.replace('_', ' ').capitalize()}, forward and backward",
+        f"{title.capitalize()}, forward and backward",
         f"{source.summary} Forward and backward on small matrices, with every formula, number and reason.",
         opening,
         (
@@ -95,4 +97,5 @@ def _program(name: str) -> Program:
 
 def _is_attention(source: Program) -> bool:
     inputs = {i.name: len(i.axes) for i in source.inputs}
-    return inputs == {"Q": 2, "K": 2, "V": 2} and {"S", "A", "O"} <= {d.name for d in source.definitions}
+    defined = {d.name: d for d in source.definitions}
+    return inputs == {"Q": 2, "K": 2, "V": 2} and defined.keys() - {"M"} == {"S", "A", "O"} and is_product(defined["S"])

@@ -75,6 +75,11 @@ def combined(example: Example, definition: Definition, position: int) -> str:
     return f" {sign} ".join(parts)
 
 
+def is_product(definition: Definition) -> bool:
+    """Whether a definition is a scale times one sum of products of two tensors."""
+    return _product_of_two(definition) is not None
+
+
 def dot(example: Example, definition: Definition, *at: int) -> str:
     """An entry as a product of two vectors: ``(1, −1) · (0, 2) = −2``."""
     parts = _product_of_two(definition)
@@ -110,7 +115,7 @@ def softmaxed(example: Example, definition: Definition, position: int) -> str:
     weights = [power if seen else numbers.number(0) for power, seen in zip(powers, visible, strict=True)]
     parts: list[str] = []
     if all(visible):
-        parts.append(example.writer.style.function("softmax", r",\ ".join(map(values.decimal, scores))))
+        parts.append(example.writer.style.function("softmax", ", ".join(map(values.decimal, scores))))
     exact = [_exact(w) for w in weights]
     if all(exact) and len(rows) <= ROW_IN_CLOSED_FORM and (total := _exact(sum_of(weights))):
         parts.append(rf"\frac{{{values.tuple_of([e or '' for e in exact])}}}{{{total}}}")

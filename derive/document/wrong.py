@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import sympy as sp
 
@@ -72,7 +73,7 @@ def _impossible(example: Example, wrong: Definition, clashes: list[tuple[sp.Expr
     sizes = example.run.sizes
     needed = " and ".join(f"${a} = {b}$" for a, b in clashes)
     here = " and ".join(f"${s} = {sizes[str(s)]}$" for pair in clashes for s in pair)
-    tensors = dict.fromkeys(str(e.tensor.name) for e in sorted(wrong.value.atoms(Entry), key=lambda e: str(e.tensor.name)))
+    tensors = sorted({str(e.tensor.name) for e in wrong.value.atoms(Entry)})
     shapes = " and ".join(f"${example.name(t)}$ is ${example.concrete_shape(t)}$" for t in tensors)
     return paragraph(
         f"On this example it cannot be run: it takes {needed}, and here {here}. {shapes}, so the shapes clash in "
@@ -82,14 +83,19 @@ def _impossible(example: Example, wrong: Definition, clashes: list[tuple[sp.Expr
 
 def _numbers(example: Example, wrong: Example, definition: Definition) -> Iterator[Line]:
     """What the wrong step makes of the first rows, beside what is right."""
-    for total in sorted(definition.value.atoms(Total) - example.definition(definition.name).value.atoms(Total), key=str):
-        if not free_axes(total):
-            name = example.writer.value(Tensor("total")[()], total)
-            yield line(f"{name} = {written_out(wrong, total)} {values.equated(wrong.run.value((), total))}", "The same for all.")
+    for total in _common_totals(definition.value):
+        name = example.writer.value(Tensor("total")[()], total)
+        sums = f"{name} = {written_out(wrong, total)} {values.equated(wrong.run.value((), total))}"
+        yield line(sums, f"One number for the whole of ${example.name(definition.name)}$.")
     for k in wrong.some_rows(definition.name):
         right = example.rows(definition.name)[k]
         note = f"The right {example.row} {'is' if values.relation(right) == '=' else 'is about'} ${values.row(right)}$."
         yield line(combined(wrong, definition, k), note, label=f"{example.row} {k + 1}", mark="wrong")
+
+
+def _common_totals(value: sp.Expr) -> list[sp.Expr]:
+    """The sums that a value holds and that are the same at every place."""
+    return sorted((t for t in value.atoms(Total) if not free_axes(t)), key=sp.default_sort_key)
 
 
 def _ratio(example: Example, mistake: Mistake, program: Program) -> Iterator[Block]:
@@ -123,11 +129,11 @@ def _sides(wrong: Example, formulas: list[str], left: Nested, right: Nested) -> 
     """Both sides in numbers; of two matrices, the first entries that differ."""
     if isinstance(left[0], Value):
         return rf"{formulas[0]} {values.relation(left)} {values.row(left)} \ne {values.row(right)}"
-    pairs = ((i, j, a, b) for i, (p, q) in enumerate(zip(left, right, strict=True), 1) for j, (a, b) in enumerate(zip(p, q, strict=True), 1))
-    i, j, a, b = next(pair for pair in pairs if not pair[2].agrees(pair[3]))
-    place = wrong.entry("", i, j)
-    first, second = (rf"\left({formula}\right){place}" for formula in formulas)
-    return rf"{first} {values.relation([a])} {values.decimal(a)} \ne {values.decimal(b)} {values.relation([b])} {second}"
+    places = product(range(len(left)), range(len(left[0])))
+    i, j = next((i, j) for i, j in places if not left[i][j].agrees(right[i][j]))
+    first, second = (rf"\left({formula}\right){wrong.entry('', i + 1, j + 1)}" for formula in formulas)
+    numbers = (values.equated(left[i][j]), values.decimal(right[i][j]), values.relation([right[i][j]]))
+    return rf"{first} {numbers[0]} \ne {numbers[1]} {numbers[2]} {second}"
 
 
 def _same(left: Nested, right: Nested) -> bool:

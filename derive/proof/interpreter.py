@@ -6,7 +6,7 @@ a sum is a loop over an axis, and a hidden entry is skipped, not multiplied by z
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -18,6 +18,11 @@ from derive.algebra.tensors import Delta, Entry, Indicator, Visible
 from derive.errors import AlgebraError
 from derive.forward.program import Program
 from derive.proof.arithmetic import Arithmetic, Number, Symbolic
+
+At = dict[Axis, int]
+"""The positions of axes."""
+
+Evaluate = Callable[[At], Number]
 
 Nested = Any
 """A number, or a (nested) sequence of numbers: an array's rows."""
@@ -61,7 +66,7 @@ class _Machine:
         self.program, self.arithmetic, self.sizes = program, arithmetic, sizes
         self.tensors: dict[str, dict[tuple[int, ...], Number]] = {}
         self.scalars: dict[sp.Symbol, Number] = {}
-        self.memory: dict[tuple[sp.Expr, tuple[int, ...]], Number] = {}
+        self.code: dict[sp.Expr, Evaluate] = {}
         self.zero, self.one = arithmetic.number(0), arithmetic.number(1)
 
     def take_inputs(self, inputs: Mapping[str, Nested]) -> None:
@@ -95,8 +100,8 @@ class _Machine:
             self.scalars[parameter.symbol] = value if parameter.symbol.is_integer else self.arithmetic.number(value)
 
     def define(self, target: Entry, value: sp.Expr) -> Nested:
-        axes = target.indices
-        entries = {at: self._value(value, dict(zip(axes, at, strict=True))) for at in self._indices(axes)}
+        axes, evaluate = target.indices, self._compiled(value)
+        entries = {at: evaluate(dict(zip(axes, at, strict=True))) for at in self._indices(axes)}
         self.tensors[str(target.tensor.name)] = entries
         return _nested(entries, [self._size(a.size) for a in axes])
 
@@ -121,77 +126,115 @@ class _Machine:
     def _indices(self, axes: Sequence[Axis]) -> list[tuple[int, ...]]:
         return list(product(*(range(self._size(a.size)) for a in axes)))
 
-    def _value(self, expr: sp.Expr, at: dict[Axis, int]) -> Number:
+    def _compiled(self, expr: sp.Expr) -> Evaluate:
+        """The expression as a function of the positions of its axes; each expression is compiled once."""
+        if expr not in self.code:
+            self.code[expr] = self._compile(expr)
+        return self.code[expr]
+
+    def _compile(self, expr: sp.Expr) -> Evaluate:
+        arithmetic = self.arithmetic
         if isinstance(expr, Entry):
-            return self.tensors[str(expr.tensor.name)][tuple(self._index(i, at) for i in expr.indices)]
+            return self._entry(expr)
         if expr.is_Rational:
-            return self.arithmetic.number(expr)
+            constant = arithmetic.number(expr)
+            return lambda at: constant
         if isinstance(expr, Axis):
-            return self.arithmetic.number(at[expr])
+            return lambda at: arithmetic.number(at[expr])
         if isinstance(expr, sp.Symbol):
-            return self._scalar(expr)
+            scalar = self._scalar(expr)
+            return lambda at: scalar
         if isinstance(expr, (Total, Maximum)):
-            return self._reduced(expr, at)
+            return self._reduced(expr)
         if isinstance(expr, sp.Add):
-            return self._sum(self._value(a, at) for a in expr.args)
+            terms = [self._compiled(a) for a in expr.args]
+            return lambda at: self._sum(term(at) for term in terms)
         if isinstance(expr, sp.Mul):
-            return self._product(expr, at)
+            return self._product(expr)
         if isinstance(expr, Indicator):
-            return self.one if self._holds(expr.args[0], at) else self.zero
+            return lambda at: self.one if self._holds(expr.args[0], at) else self.zero
         if isinstance(expr, Delta):
-            return self.one if at[expr.args[0]] == at[expr.args[1]] else self.zero
+            left, right = expr.args
+            return lambda at: self.one if at[left] == at[right] else self.zero
         if isinstance(expr, sp.Pow) and expr.exp.is_Rational:
-            return self.arithmetic.power(self._value(expr.base, at), expr.exp)
+            base, exponent = self._compiled(expr.base), expr.exp
+            return lambda at: arithmetic.power(base(at), exponent)
         if isinstance(expr, sp.Function):
-            return self.arithmetic.function(expr.func, *(self._value(a, at) for a in expr.args))
+            function, arguments = expr.func, [self._compiled(a) for a in expr.args]
+            return lambda at: arithmetic.function(function, *(a(at) for a in arguments))
         raise AlgebraError(f"the interpreter cannot evaluate {type(expr).__name__} in {expr}")
 
-    def _index(self, index: sp.Expr, at: dict[Axis, int]) -> int:
+    def _entry(self, expr: Entry) -> Evaluate:
+        entries, indices = self.tensors[str(expr.tensor.name)], expr.indices
+        if all(isinstance(index, Axis) for index in indices):
+            return lambda at: entries[tuple([at[index] for index in indices])]
+        return lambda at: entries[tuple(self._index(index, at) for index in indices)]
+
+    def _index(self, index: sp.Expr, at: At) -> int:
         return at[index] if isinstance(index, Axis) else int(index.xreplace({**self.scalars, **at}))
 
     def _scalar(self, symbol: sp.Symbol) -> Number:
         value = self.scalars.get(symbol)
         return self.arithmetic.number(self._size(symbol) if value is None else value)
 
-    def _sum(self, values: Any) -> Number:
+    def _sum(self, values: Iterable[Number]) -> Number:
         total = self.zero
         for value in values:
             total = total + value
         return total
 
-    def _product(self, expr: sp.Mul, at: dict[Axis, int]) -> Number:
+    def _product(self, expr: sp.Mul) -> Evaluate:
         """A product whose 0/1 factors are decided first: what they hide is not evaluated."""
         gates = [f for f in expr.args if isinstance(f, Indicator) or (isinstance(f, Entry) and f.tensor.boolean)]
-        result = self.one
-        for gate in gates:
-            value = self._value(gate, at)
-            if value == self.zero:
-                return self.zero
-            result = result * value
-        for factor in expr.args:
-            if factor not in gates:
-                result = result * self._value(factor, at)
-        return result
+        ordered = [self._compiled(f) for f in gates]
+        others = [self._compiled(f) for f in expr.args if f not in gates]
 
-    def _reduced(self, expr: Total | Maximum, at: dict[Axis, int]) -> Number:
-        key = (expr, tuple(at[a] for a in sorted(at, key=str) if a in expr.free_symbols))
-        if key not in self.memory:
-            everywhere = ({**at, **dict(zip(expr.axes, more, strict=True))} for more in self._indices(expr.axes))
-            if isinstance(expr, Total):
-                self.memory[key] = self._sum(self._value(expr.body, inside) for inside in everywhere)
-            else:
-                self.memory[key] = self._largest(expr.body, list(everywhere))
-        return self.memory[key]
+        def evaluate(at: At) -> Number:
+            result = self.one
+            for gate in ordered:
+                value = gate(at)
+                if value == self.zero:
+                    return self.zero
+                result = result * value
+            for factor in others:
+                result = result * factor(at)
+            return result
 
-    def _largest(self, body: sp.Expr, everywhere: list[dict[Axis, int]]) -> Number:
+        return evaluate
+
+    def _reduced(self, expr: Total | Maximum) -> Evaluate:
+        """A sum or maximum, remembered for each position of its free axes."""
+        free = sorted((a for a in expr.free_symbols if isinstance(a, Axis)), key=str)
+        ranges = [dict(zip(expr.axes, more, strict=True)) for more in self._indices(expr.axes)]
+        reduce = self._total(expr.body) if isinstance(expr, Total) else self._maximum(expr.body)
+        memory: dict[tuple[int, ...], Number] = {}
+
+        def evaluate(at: At) -> Number:
+            key = tuple([at[axis] for axis in free])
+            if key not in memory:
+                memory[key] = reduce([{**at, **more} for more in ranges])
+            return memory[key]
+
+        return evaluate
+
+    def _total(self, body: sp.Expr) -> Callable[[list[At]], Number]:
+        value = self._compiled(body)
+        return lambda everywhere: self._sum(value(at) for at in everywhere)
+
+    def _maximum(self, body: sp.Expr) -> Callable[[list[At]], Number]:
         visibility, score = body.args if isinstance(body, Visible) else (sp.S.One, body)
-        seen = [self._value(score, at) for at in everywhere if self._value(visibility, at) != self.zero]
-        return max(seen) if seen else self.zero
+        seen, value = self._compiled(visibility), self._compiled(score)
 
-    def _holds(self, condition: sp.Basic, at: dict[Axis, int]) -> bool:
+        def largest(everywhere: list[At]) -> Number:
+            visible = [value(at) for at in everywhere if seen(at) != self.zero]
+            return max(visible) if visible else self.zero
+
+        return largest
+
+    def _holds(self, condition: sp.Basic, at: At) -> bool:
         values: dict[sp.Basic, Any] = {a: sp.Integer(at[a]) for a in condition.atoms(Axis) if a in at}
         for entry in condition.atoms(Entry):
-            values[entry] = self.arithmetic.compared(self._value(entry, at))
+            values[entry] = self.arithmetic.compared(self._compiled(entry)(at))
         for symbol in condition.free_symbols:
             if symbol in self.scalars:
                 value = self.scalars[symbol]

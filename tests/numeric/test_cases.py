@@ -20,7 +20,8 @@ import numeric
 from numeric.backends import Backend
 from numeric.errors import InputError
 
-Arrays = dict[str, np.ndarray]
+Arrays = dict[str, Any]
+"""NumPy arrays by name."""
 
 SHOWS_ALL: dict[str, dict[str, int]] = {"attention": {}, "causal_attention": {"offset": 1000}}
 """By program, the parameters with which every key is visible."""
@@ -59,7 +60,7 @@ def on_device(device: Backend, array: Any, dtype: str) -> Any:
 
 def on_host(array: Any) -> np.ndarray:
     """The array as a NumPy array."""
-    return array.get() if hasattr(array, "get") else array
+    return np.asarray(array.get() if hasattr(array, "get") else array)
 
 
 def run(

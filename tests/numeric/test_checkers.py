@@ -18,7 +18,8 @@ from numeric.samples import Sample
 
 Arrays = dict[str, np.ndarray]
 SAMPLES = [
-    Sample("attention", {"n": 4, "m": 6, "d": 3, "d_v": 5}, (2,), dtype, 7, ("mask",)) for dtype in ("float64", "float32")
+    Sample("attention", {"n": 4, "m": 6, "d": 3, "d_v": 5}, (2,), dtype, 7, ("mask",))
+    for dtype in ("float64", "float32")
 ]
 
 

@@ -42,7 +42,9 @@ def test_cupy_module_imports_and_its_names_exist(path: Path) -> None:
     module = importlib.import_module(f"numeric.generated.cupy.{path.stem}")
     assert callable(module.forward)
     assert callable(module.backward)
-    names = _names(path.read_text(encoding="utf-8")) | _names(Path(numeric.support.__file__).read_text(encoding="utf-8"))
+    names = _names(path.read_text(encoding="utf-8")) | _names(
+        Path(numeric.support.__file__).read_text(encoding="utf-8")
+    )
     assert {"exp", "sum", "where"} <= names
     for name in sorted(names):
         target = cupy
@@ -62,7 +64,11 @@ def test_cupy_arrays_have_the_attributes_that_are_used() -> None:
 def test_cupy_and_numpy_modules_differ_in_the_namespace_alone(path: Path) -> None:
     """The two texts are one derivation printed twice, so what NumPy shows holds for both."""
     other = Path(generated.__path__[0]).parent / "numpy" / path.name
-    text = path.read_text(encoding="utf-8").replace("import cupy as xp", "import numpy as xp").replace("for CuPy", "for NumPy")
+    text = (
+        path.read_text(encoding="utf-8")
+        .replace("import cupy as xp", "import numpy as xp")
+        .replace("for CuPy", "for NumPy")
+    )
     assert text == other.read_text(encoding="utf-8")
 
 

@@ -25,7 +25,10 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "too few axes": ({"Q": np.ones(4)}, ["Q", "(4,)", "[.., n, d]"]),
     "leading axes": ({"V": np.ones((3, 5, 6))}, ["leading axes", "(3, 5, 6)", "(2, 3, 4)"]),
     "mixed dtypes": ({"K": np.ones((2, 5, 4), np.float32)}, ["mixed dtype", "K is float32", "Q is float64"]),
-    "integers": ({n: np.ones(s, int) for n, s in (("Q", (3, 4)), ("K", (5, 4)), ("V", (5, 6)))}, ["Q", "int64", "float64"]),
+    "integers": (
+        {n: np.ones(s, int) for n, s in (("Q", (3, 4)), ("K", (5, 4)), ("V", (5, 6)))},
+        ["Q", "int64", "float64"],
+    ),
     "complex": ({"Q": np.ones((2, 3, 4), complex)}, ["Q", "complex128", "float16"]),
     "objects": ({"Q": np.ones((2, 3, 4), object)}, ["Q", "object"]),
     "mask larger than the scores": ({"mask": np.ones((3, 2, 3, 5), bool)}, ["mask", "(3, 2, 3, 5)", "(2, 3, 5)"]),

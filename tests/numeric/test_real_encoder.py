@@ -37,7 +37,7 @@ def attend(device: Backend, layer: Arrays, dtype: str, mask: np.ndarray | None) 
 
 def on_host(array: Any) -> np.ndarray:
     """The array as a NumPy array."""
-    return array.get() if hasattr(array, "get") else array
+    return np.asarray(array.get() if hasattr(array, "get") else array)
 
 
 def errors(computed: Arrays, layer: Arrays) -> dict[str, float]:

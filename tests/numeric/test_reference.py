@@ -83,7 +83,9 @@ def test_gradients_of_broadcast_inputs_are_summed(device: Backend, program: str,
     result = kernel.forward(**{k: device.xp.asarray(a) for k, a in inputs.items()})
     dO, dL = rng.standard_normal((3, 2, 4, 2)), rng.standard_normal((3, 2, 4))
     gradients = kernel.backward(result, {"O": device.xp.asarray(dO), "L": device.xp.asarray(dL)})
-    full = {n: np.broadcast_to(a, (3, 2, *((4, 6) if n in ("bias", "mask") else a.shape[-2:]))) for n, a in inputs.items()}
+    full = {
+        n: np.broadcast_to(a, (3, 2, *((4, 6) if n in ("bias", "mask") else a.shape[-2:]))) for n, a in inputs.items()
+    }
     sums = {n: np.zeros(full[n].shape) for n in gradients}
     for at in np.ndindex(3, 2):
         offset = 0 if program == "causal_attention" else None

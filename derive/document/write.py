@@ -1,0 +1,40 @@
+"""Writing documents to files: whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from derive.document.html import to_html
+from derive.document.markdown import to_markdown
+from derive.document.model import Document
+from derive.errors import DocumentError
+
+STEM = "worked_example"
+
+
+def write_documents(directory: Path, document: Document) -> tuple[Path, ...]:
+    """Write ``worked_example.md`` and ``worked_example.html`` into a directory, and return their paths.
+
+    Both texts are complete before either file is touched, and each file is replaced in one step. The same
+    document gives the same bytes.
+
+    Raises
+    ------
+    DocumentError: the directory cannot be written; files that were there are as they were.
+    """
+    texts = {directory / f"{STEM}.md": to_markdown(document), directory / f"{STEM}.html": to_html(document)}
+    drafts = {path: path.with_name(f".{path.name}.{os.getpid()}") for path in texts}
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            drafts[path].write_text(text, encoding="utf-8", newline="\n")
+        for path, draft in drafts.items():
+            draft.replace(path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise DocumentError(f"cannot write to {directory}: {reason}; choose a directory that can be written") from error
+    finally:
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
+    return tuple(texts)

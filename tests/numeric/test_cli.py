@@ -1,0 +1,169 @@
+"""The command line: output that reads well, exit codes, reports for machines, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import numeric.cli as cli
+from numeric.kernels import programs
+from numeric.verify import Finding
+
+Backprove = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def backprove(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Backprove:
+    """Run the command in this process, as the console script does."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["backprove", *arguments])
+        capfd.readouterr()
+        code: object = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code
+        out, err = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, int(code or 0), out, err)  # type: ignore[call-overload]
+
+    return run
+
+
+def _width(text: str) -> int:
+    """The widest line in terminal columns; combining marks take none."""
+    return max(sum(not unicodedata.combining(c) for c in line) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("notation", ["row", "column", "index"])
+@pytest.mark.parametrize("program", programs())
+@pytest.mark.parametrize("mode", ["backward", "tangent"])
+def test_derive_prints_every_combination(backprove: Backprove, program: str, notation: str, mode: str) -> None:
+    """Text fits 100 columns; LaTeX, Markdown and JSON are well formed."""
+    asked = ("derive", program, "--notation", notation, "--mode", mode)
+    for more in ((), ("--full",)):
+        text = backprove(*asked, *more)
+        assert text.returncode == 0
+        assert _width(text.stdout) <= 100
+        page = json.loads(backprove(*asked, *more, "--format", "json").stdout)
+        assert page["program"] == program
+        assert page["steps"]
+        for style in ("latex", "markdown"):
+            source = backprove(*asked, *more, "--format", style).stdout
+            assert source.count("{") == source.count("}")
+            assert source.count("$$") % 2 == 0
+
+
+def test_row_notation_reads_like_the_short_answer(backprove: Backprove) -> None:
+    """The five formulas of the matrix calculus guide, aligned."""
+    text = backprove("derive", "attention").stdout
+    for formula in (
+        "∇V = AᵀG",
+        "G̃ = ∇A = GVᵀ",
+        "∇S = A ∘ (G̃ − r1ᵀ)",
+        "r = rowsum(A ∘ G̃)",
+        "∇Q = (∇S)K/√d",
+        "∇K = (∇S)ᵀQ/√d",
+    ):
+        assert formula in text
+
+
+def test_column_notation_reads_like_the_notes(backprove: Backprove) -> None:
+    """B, E and R of the lecture notes' section 7."""
+    text = backprove("derive", "attention", "--notation", "column").stdout
+    for formula in ("O = VA", "E = ∇A = VᵀB", "R = ∇S = A ∘ (E − 1rᵀ)", "∇Q = KR/√d", "∇K = QRᵀ/√d", "∇V = BAᵀ"):
+        assert formula in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (("derive", "atention"), ["'atention'", "attention, causal_attention"]),
+        (("verify", "atention"), ["'atention'", "attention, causal_attention"]),
+        (("verify", "--backend", "jax"), ["'jax'", "numpy, cupy"]),
+        (("bench", "everything"), ["'everything'", "derive, run"]),
+        (("document", "--input", "nowhere.json"), ["nowhere.json"]),
+    ],
+    ids=lambda a: " ".join(a) if isinstance(a, tuple) else "",
+)
+def test_bad_usage_is_one_line_and_code_2(backprove: Backprove, arguments: tuple[str, ...], facts: list[str]) -> None:
+    """The message says what was given and what there is; no traceback."""
+    done = backprove(*arguments)
+    assert done.returncode == cli.USAGE
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert all(fact in done.stderr for fact in facts), done.stderr
+
+
+def test_unknown_options_are_bad_usage(backprove: Backprove) -> None:
+    """The command-line library's own errors have the same code."""
+    assert backprove("derive", "attention", "--notation", "diagonal").returncode == cli.USAGE
+
+
+def test_verify_reports_every_word_it_earned(backprove: Backprove) -> None:
+    """JSON and JUnit hold the same findings as the table."""
+    asked = ("verify", "attention", "--backend", "numpy", "--only", "ro")
+    rows = json.loads(backprove(*asked, "--format", "json").stdout)
+    assert {row["evidence"] for row in rows} == {"proved", "checked"}
+    for only, evidence in (("compacting", "fingerprinted"), ("forward mode", "exact")):
+        some = json.loads(backprove("verify", "attention", "--only", only, "--format", "json").stdout)
+        assert evidence in {row["evidence"] for row in some}
+    assert all(row["status"] == "holds" for row in rows)
+    assert all((row["error"] is None) == (row["backend"] == "symbolic") for row in rows)
+    suites = ElementTree.fromstring(backprove(*asked, "--format", "junit").stdout.encode())
+    assert len(suites.findall(".//testcase")) == len(rows)
+    table = backprove(*asked).stdout
+    assert all(row["property"] in table for row in rows)
+    assert _width(table) <= 100
+
+
+def test_nothing_checked_is_not_success(backprove: Backprove) -> None:
+    """A filter that matches nothing must not pass in CI."""
+    done = backprove("verify", "--only", "no such property")
+    assert done.returncode == cli.NOTHING_CHECKED
+    assert "nothing was checked" in done.stdout
+
+
+def test_what_is_not_measured_does_not_count_as_checked() -> None:
+    """Skips alone are nothing; one failure among successes is a failure."""
+    skipped = Finding("p", "x", "cupy", "", "not measured", None, "no device")
+    holds = Finding("p", "y", "numpy", "checked", "holds", 0.1)
+    fails = Finding("p", "z", "numpy", "checked", "fails", 7.0)
+    assert cli._exit_code([skipped]) == cli.NOTHING_CHECKED
+    assert cli._exit_code([skipped, holds]) == cli.HOLDS
+    assert cli._exit_code([holds, fails]) == cli.WRONG
+
+
+def test_generate_check_and_generate(backprove: Backprove, tmp_path: Path) -> None:
+    """Committed files are fresh; a tampered copy is shown as a diff and mended; a second run changes nothing."""
+    assert backprove("generate", "--check").returncode == cli.HOLDS
+    out = ("--out", str(tmp_path))
+    missing = backprove("generate", "--check", *out)
+    assert missing.returncode == cli.WRONG
+    assert "missing: numpy/attention.py" in missing.stdout
+    assert list(tmp_path.iterdir()) == []
+    assert backprove("generate", *out).returncode == cli.HOLDS
+    target = tmp_path / "numpy" / "attention.py"
+    target.write_text(target.read_text(encoding="utf-8").replace("dO @ V.mT", "dO @ V"), encoding="utf-8")
+    (tmp_path / "cupy" / "old.py").write_text("# by hand\n", encoding="utf-8")
+    wrong = backprove("generate", "--check", *out)
+    assert wrong.returncode == cli.WRONG
+    assert "leftover: cupy/old.py" in wrong.stdout
+    assert "-    dA = dO @ V\n+    dA = dO @ V.mT" in wrong.stdout
+    backprove("generate", *out)
+    assert (tmp_path / "cupy" / "old.py").exists(), "a file without the generated mark is not ours to delete"
+    (tmp_path / "cupy" / "old.py").unlink()
+    assert backprove("generate", "--check", *out).returncode == cli.HOLDS
+
+
+def test_help_names_every_command() -> None:
+    """``--help`` in a process of its own, without SymPy or NumPy being imported."""
+    done = subprocess.run([sys.executable, "-m", "numeric", "--help"], capture_output=True, text=True, check=True)
+    assert all(command in done.stdout for command in ("derive", "generate", "verify", "document", "bench", "run"))

@@ -1,0 +1,82 @@
+"""The README is true: its examples run, and the output that it shows is the output."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+from typer.testing import CliRunner
+
+from numeric.cli import app
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def _normalised(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def test_python_examples_run() -> None:
+    """Every Python example that stands on its own runs; the oracle example runs on a kernel's own gradient."""
+    first = next(b for b in _blocks("python") if "numeric.load" in b)
+    scope: dict[str, object] = {}
+    exec(first, scope)
+    assert set(scope["grads"]) == {"Q", "K", "V"}  # type: ignore[call-overload]
+    oracle = next(b for b in _blocks("python") if "exact_run" in b)
+    scope |= {"dO": np.ones((8, 5, 3)), "my_dQ": scope["grads"]["Q"]}  # type: ignore[index]
+    exec(oracle.replace("scaled_error(my", "error = scaled_error(my"), scope)
+    assert float(scope["error"]) < 1  # type: ignore[arg-type]
+
+
+def test_the_variant_generates_a_module_that_runs() -> None:
+    """The ten-line variant prints a module, whose gradient of the gains is right by finite differences."""
+    variant = next(b for b in _blocks("python") if "tempered" in b)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(variant, {})
+    module: dict[str, object] = {}
+    exec(printed.getvalue(), module)
+    rng = np.random.default_rng(1)
+    inputs = {
+        "Q": rng.normal(size=(3, 4)),
+        "K": rng.normal(size=(5, 4)),
+        "V": rng.normal(size=(5, 2)),
+        "g": rng.normal(size=5),
+    }
+    dO, step = rng.normal(size=(3, 2)), 1e-6
+
+    def loss(g: np.ndarray) -> float:
+        return float((module["forward"](**{**inputs, "g": g})[0]["O"] * dO).sum())  # type: ignore[operator]
+
+    _, saved = module["forward"](**inputs)  # type: ignore[operator]
+    dg = module["backward"](dO, **saved)["g"]  # type: ignore[operator]
+    slopes = [(loss(inputs["g"] + step * e) - loss(inputs["g"] - step * e)) / (2 * step) for e in np.eye(5)]
+    np.testing.assert_allclose(dg, slopes, rtol=1e-7, atol=1e-8)
+
+
+def test_shown_output_is_the_output() -> None:
+    """Each line that the README shows under a command is a line that the command prints."""
+    runner = CliRunner()
+    for command, arguments in (
+        ("derive attention", ["derive", "attention"]),
+        ("verify", ["verify", "attention", "--only", "sum"]),
+    ):
+        shown = next(b for b in _blocks("console") if f"$ backprove {command}" in b)
+        printed = _normalised(runner.invoke(app, arguments).output)
+        for line in _normalised(shown):
+            if not line.startswith("$") and line != "…":
+                assert line in printed, f"{line!r} is not printed by backprove {command}"
+
+
+def test_names_in_the_readme_exist() -> None:
+    """Every path that is linked or listed exists."""
+    root = Path(__file__).parents[1]
+    for path in re.findall(r"\]\(([\w./]+)\)", README) + re.findall(r"`((?:derive|numeric)/[\w./]+)`", README):
+        assert (root / path).exists(), path
