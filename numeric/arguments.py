@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,9 @@ from numeric.signature import Array, Signature, TensorSpec
 
 ACCUMULATION = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
 """The supported dtypes, and the dtype that each is computed in."""
+
+LARGEST_INTEGER = 2**62
+"""Positions are 64-bit integers; a shift beyond this could overflow them."""
 
 Shape = tuple[int, ...]
 
@@ -144,7 +148,9 @@ def _checked_parameters(signature: Signature, given: dict[str, Any]) -> dict[str
             raise InputError(
                 f"{signature.program}: parameter {spec.name} is {value!r}; expected {wanted} ({spec.meaning})"
             )
-        checked[spec.name] = int(float(value)) if spec.kind == "integer" else float(value)
+        if spec.kind == "integer" and abs(value) > LARGEST_INTEGER:
+            raise InputError(f"{signature.program}: parameter {spec.name} is {value}; at most ±2⁶² is expected")
+        checked[spec.name] = operator.index(value) if spec.kind == "integer" else float(value)
     return checked
 
 

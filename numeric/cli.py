@@ -155,10 +155,18 @@ def document(
 
 
 def _document(out: Path, given: Path | None, notation: Convention) -> tuple[Path, ...]:
-    from derive.document import read_inputs, worked_example, write_documents
+    from derive.document import Inputs, parse, worked_example, write_documents
 
-    inputs = None if given is None else read_inputs(given)
-    return write_documents(out, worked_example(inputs, notation=notation))
+    inputs = Inputs() if given is None else parse(_text(given))
+    page = worked_example(inputs.matrices or None, notation=notation, scale=inputs.scale)
+    return write_documents(out, page)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise DeriveError(f'{path} is not a UTF-8 text file; give JSON such as {{"Q": [[1, "1/2"]], …}}') from None
 
 
 @app.command()

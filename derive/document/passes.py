@@ -11,7 +11,7 @@ from derive.document.evidence import checked_slope
 from derive.document.example import Example
 from derive.document.model import Block, Line, Paragraph, Section, Work, line, paragraph
 from derive.document.run import cut
-from derive.document.working import combined, dot, expanded, softmaxed
+from derive.document.working import combined, dot, softmaxed, worked_out
 from derive.errors import ProofError
 from derive.forward.program import Definition
 from derive.mistakes.changes import drop_factor
@@ -85,7 +85,13 @@ def queries_and_keys(example: Example) -> Section:
 
 def _visibility(example: Example) -> list[Line]:
     visible = [d for d in example.forward.definitions if d.target.tensor.boolean]
-    return [line(example.equation(d), f"As numbers, ${example.matrix(d.name)}$: 1 is visible.") for d in visible]
+    work = []
+    for definition in visible:
+        used = [p.name for p in example.forward.parameters if definition.value.has(p.symbol)]
+        given = ", ".join(f"${example.parameter(p)} {values.equated(example.run.parameters[p])}$" for p in used)
+        work.append(line(example.equation(definition), f"With {given}; positions count from 0." if given else ""))
+        work.append(line(f"{example.name(definition.name)} {example.equals(definition.name)}", "1 is visible, 0 is hidden."))
+    return work
 
 
 def _scores(example: Example) -> list[Line]:
@@ -106,7 +112,7 @@ def _weights(example: Example) -> list[Line]:
     work = [line(example.equation(A), f"A softmax {example.writer.per_slice(A)}.")]
     for k in example.some_rows("A"):
         row, scores = example.rows("A")[k], example.rows("S")[k]
-        equal = len(row) > 1 and len({x.exact for x in row}) == len({x.exact for x in scores}) == 1
+        equal = len(row) > 1 and all(x.agrees(y[0]) for y in (row, scores) for x in y)
         note = "Equal scores, equal weights." if equal else ""
         work.append(line(softmaxed(example, A, k), note, label=_row(example, "A", k)))
     return [*work, line(f"{example.left(A)} {example.equals('A')}", example.others("A"))]
@@ -120,7 +126,7 @@ def _product(example: Example, name: str) -> list[Line]:
         work.append(line(combined(example, definition, k), label=_row(example, name, k)))
     if name == "O":
         last = len(example.rows(name)[0])
-        entry = f"{expanded(example, definition, 0, last - 1)} {values.equated(example.rows(name)[0][last - 1])}"
+        entry = worked_out(example, definition, 0, last - 1)
         work.append(line(entry, label=f"entry ${example.where(1, last)}$ of ${example.name(name)}$"))
     return [*work, line(f"{example.name(name)} {example.equals(name)}", example.others(name))]
 
@@ -138,15 +144,15 @@ def _dot_products(example: Example, name: str) -> list[Line]:
 
 def _row_of_scores(example: Example, r: Definition, S: Definition, position: int) -> list[Line]:
     """One query: its average, its entries, and that they sum to 0."""
-    row, average = example.rows("dS")[position], example.run.tensors["r"][position]
-    formula = f"{example.name('r')}_{{{position + 1}}} = {expanded(example, r, position)} {values.equated(average)}"
+    row = example.rows("dS")[position]
+    formula = f"{example.name('r')}_{{{position + 1}}} = {worked_out(example, r, position)}"
     dA, A = example.name("dA"), example.name("A")
     note = f"The average of {example.row} {position + 1} of ${dA}$, weighted by that {example.row} of ${A}$."
     work = [line(formula, note)]
     if len(row) <= ENTRIES_SHOWN:
-        for k, value in enumerate(row):
+        for k in range(len(row)):
             place = f"entry ${example.where(position + 1, k + 1)}$ of ${example.name('dS')}$"
-            work.append(line(f"{expanded(example, S, position, k)} {values.equated(value)}", label=place))
+            work.append(line(worked_out(example, S, position, k), label=place))
     sums = "These sum to 0." if position == 0 else "So do these."
     return [*work, line(f"{values.relation(row)} {values.row(row)}", sums, label=_row(example, "dS", position))]
 

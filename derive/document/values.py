@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
@@ -18,28 +19,50 @@ DIGITS = 60
 PLACES = 4
 """Decimal places shown."""
 
+LARGEST_EXACT = 80
+"""Terms up to which an exact expression is carried along."""
+
 LONGEST_CLOSED_FORM = 44
 """Characters of LaTeX beyond which a closed form says less than a rounded number."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """An exact SymPy number with its value to :data:`DIGITS` digits."""
+    """A number to :data:`DIGITS` digits, and exactly for as long as the exact expression is short enough to use.
 
-    exact: sp.Expr
+    ``size`` bounds the terms in ``exact``; beyond :data:`LARGEST_EXACT` the exact number is dropped (None), so
+    that the work on a page grows with its numbers, not with their expressions.
+    """
+
+    exact: sp.Expr | None
     digits: Any
+    size: int = field(default=1, compare=False)
 
     def __add__(self, other: Value) -> Value:
-        return Value(self.exact + other.exact, self.digits + other.digits)
+        return self._joined(other, operator.add)
 
     def __mul__(self, other: Value) -> Value:
-        return Value(self.exact * other.exact, self.digits * other.digits)
+        return self._joined(other, operator.mul)
 
     def __neg__(self) -> Value:
-        return Value(-self.exact, -self.digits)
+        return Value(None if self.exact is None else -self.exact, -self.digits, self.size)
 
     def __sub__(self, other: Value) -> Value:
         return self + -other
+
+    def _joined(self, other: Value, join: Callable[[Any, Any], Any]) -> Value:
+        size, digits = self.size + other.size, join(self.digits, other.digits)
+        if join is operator.mul and (self.is_zero or other.is_zero):
+            return Value(sp.S.Zero, digits)
+        if self.exact is None or other.exact is None or size > LARGEST_EXACT:
+            return Value(None, digits, size)
+        exact = join(self.exact, other.exact)
+        return Value(exact, digits, 1 if exact.is_Rational else size)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is exactly 0."""
+        return self.exact is not None and bool(self.exact == 0)
 
     @property
     def negligible(self) -> bool:
@@ -63,17 +86,19 @@ class Values:
         return value if isinstance(value, Value) else Value(self.symbolic.number(value), self.decimals.number(value))
 
     def function(self, function: type[sp.Function], *args: Value) -> Value:
-        """A function of numbers."""
-        exact = self.symbolic.function(function, *(a.exact for a in args))
-        return Value(exact, self.decimals.function(function, *(a.digits for a in args)))
+        """A function of one number."""
+        (x,) = args
+        exact = None if x.exact is None else self.symbolic.function(function, x.exact)
+        return Value(exact, self.decimals.function(function, x.digits), x.size + 1)
 
     def power(self, base: Value, exponent: sp.Rational) -> Value:
         """A rational power."""
-        return Value(self.symbolic.power(base.exact, exponent), self.decimals.power(base.digits, exponent))
+        exact = None if base.exact is None else self.symbolic.power(base.exact, exponent)
+        return Value(exact, self.decimals.power(base.digits, exponent), base.size + 1)
 
     def compared(self, value: Value) -> sp.Expr:
-        """The exact number."""
-        return value.exact
+        """The exact number, or the decimal where that is not known."""
+        return self.decimals.compared(value.digits) if value.exact is None else value.exact
 
 
 @lru_cache(maxsize=4096)
@@ -87,7 +112,7 @@ def closed_form(exact: sp.Expr) -> sp.Expr | None:
         return exact
     powers = sorted(exact.atoms(sp.exp) | exact.atoms(sp.core.numbers.Exp1), key=sp.default_sort_key)
     exponents = [sp.log(p) if p == sp.E else p.args[0] for p in powers]
-    if sp.count_ops(exact) > 150 or not all(q.is_Rational for q in exponents):
+    if not all(q.is_Rational for q in exponents):
         return None
     step = sp.Rational(gcd(*(int(q.p) for q in exponents)), lcm(*(int(q.q) for q in exponents))) if powers else sp.S.One
     if any(abs(q / step) > 12 for q in exponents):
@@ -113,7 +138,7 @@ def shown_in_full(value: Value) -> bool:
 
 
 def _short_decimal(value: Value) -> str | None:
-    exact = closed_form(value.exact)
+    exact = None if value.exact is None else closed_form(value.exact)
     if exact is None or not exact.is_Rational or 10**PLACES % exact.q:
         return None
     whole, rest = divmod(abs(exact.p) * 10**PLACES // exact.q, 10**PLACES)
@@ -128,7 +153,7 @@ def relation(values: Sequence[Value]) -> str:
 
 def closed(value: Value) -> str | None:
     """The exact number as LaTeX where that is short and says more than the decimal."""
-    exact = closed_form(value.exact)
+    exact = None if value.exact is None else closed_form(value.exact)
     if exact is None or shown_in_full(value):
         return None
     text = sp.latex(exact)
@@ -170,4 +195,4 @@ def multiple(values: Sequence[Value]) -> str | None:
 
 
 def _small_integer(value: Value) -> bool:
-    return bool(value.exact.is_Integer)
+    return value.exact is not None and bool(value.exact.is_Integer)

@@ -58,8 +58,8 @@ def combined(example: Example, definition: Definition, position: int) -> str:
     result = example.rows(definition.name)[position]
     found = combination(example, definition, position)
     parts: list[str] = []
-    if found is None:
-        if len(result) <= ROW_WITH_WORK:
+    if found is None or all(w.is_zero for w in found.weights):
+        if found is None and len(result) <= ROW_WITH_WORK:
             parts.append(values.tuple_of([expanded(example, definition, position, k) for k in range(len(result))]))
     elif found.tensor in {i.name for i in example.forward.inputs} and definition.name != "O":
         letters = [example.slice(found.tensor, k + 1) for k in range(len(found.weights))]
@@ -69,10 +69,8 @@ def combined(example: Example, definition: Definition, position: int) -> str:
             parts.append(_weighted([factor * w for w in found.weights], letters))
     else:
         parts.append(_scaled(found.scale, _weighted(found.weights, list(map(values.row, found.vectors))), example))
-    multiple = values.multiple(result)
-    parts.append(multiple or values.row(result))
-    sign = values.relation(result)
-    return f" {sign} ".join(parts)
+    parts.append(values.multiple(result) or values.row(result))
+    return f" {values.relation(result)} ".join(dict.fromkeys(parts))
 
 
 def is_product(definition: Definition) -> bool:
@@ -98,6 +96,15 @@ def expanded(example: Example, definition: Definition, *at: int) -> str:
     return _Expansion(example).write(definition.value, dict(zip(definition.axes, at, strict=True)))
 
 
+def worked_out(example: Example, definition: Definition, *at: int) -> str:
+    """An entry with its numbers put in, and what they make."""
+    value = example.run.tensors[definition.name]
+    for k in at:
+        value = value[k]
+    work, result = expanded(example, definition, *at), values.equated(value)
+    return work if work == values.decimal(value) else f"{work} {result}"
+
+
 def written_out(example: Example, expr: sp.Expr) -> str:
     """An expression without free axes, with numbers for entries and sums written out."""
     return _Expansion(example).write(expr, {})
@@ -110,14 +117,14 @@ def softmaxed(example: Example, definition: Definition, position: int) -> str:
     numbers = Values()
     rows, scores = example.rows(definition.name)[position], example.rows(str(form.score.tensor.name))[position]
     where = [dict(zip(definition.axes, (position, k), strict=True)) for k in range(len(rows))]
-    visible = [form.visible == 1 or example.run.at(form.visible, at).exact != 0 for at in where]
+    visible = [form.visible == 1 or not example.run.at(form.visible, at).is_zero for at in where]
     powers = [numbers.function(sp.exp, score) for score in scores]
     weights = [power if seen else numbers.number(0) for power, seen in zip(powers, visible, strict=True)]
     parts: list[str] = []
     if all(visible):
         parts.append(example.writer.style.function("softmax", ", ".join(map(values.decimal, scores))))
     exact = [_exact(w) for w in weights]
-    if all(exact) and len(rows) <= ROW_IN_CLOSED_FORM and (total := _exact(sum_of(weights))):
+    if all(exact) and 1 < len(rows) <= ROW_IN_CLOSED_FORM and (total := _exact(sum_of(weights))):
         parts.append(rf"\frac{{{values.tuple_of([e or '' for e in exact])}}}{{{total}}}")
     parts.append(values.row(rows))
     return " = ".join(parts[:-1]) + f" {values.relation(rows)} {parts[-1]}" if len(parts) > 1 else parts[0]
@@ -156,7 +163,7 @@ def _product_of_two(definition: Definition) -> tuple[sp.Expr, list[Entry], Axis]
 
 def _weighted(weights: Sequence[Value], vectors: Sequence[str]) -> str:
     """``0.5898 k_1 − 0.5898 k_2``; terms of weight 0 are left out, and long sums are cut short."""
-    pairs = [(w, x) for w, x in zip(weights, vectors, strict=True) if w.exact != 0]
+    pairs = [(w, x) for w, x in zip(weights, vectors, strict=True) if not w.is_zero]
     if not pairs:
         return "0"
     shown = pairs if len(pairs) <= TERMS_SHOWN else pairs[: TERMS_SHOWN - 1]
@@ -173,10 +180,9 @@ def _scaled(scale: sp.Expr, body: str, example: Example) -> str:
     """A body times a scale: over 2 where the scale is 1/2."""
     if scale == 1:
         return body
-    number = _number(example, scale).exact
-    above, below = number.as_numer_denom()
-    if above == 1:
-        return rf"\frac{{{body}}}{{{sp.latex(below)}}}"
+    number = sp.sympify(_number(example, scale).exact)
+    if (1 / number**2).is_Integer and number > 0:
+        return rf"\frac{{{body}}}{{{sp.latex(1 / number)}}}"
     return rf"{sp.latex(number)} \left({body}\right)"
 
 
@@ -213,7 +219,7 @@ class _Expansion:
         return " + ".join([*terms[:1], *(self._bracketed(t) for t in terms[1:])]) or "0"
 
     def _vanishes(self, body: sp.Expr, where: Mapping[Axis, int]) -> bool:
-        return any(isinstance(f, Entry) and self.example.run.at(f, where).exact == 0 for f in sp.Mul.make_args(body))
+        return any(isinstance(f, Entry) and self.example.run.at(f, where).is_zero for f in sp.Mul.make_args(body))
 
     def _part(self, expr: sp.Expr, at: Mapping[Axis, int]) -> str:
         """A sum over an axis within an expression is shown by its value."""

@@ -29,8 +29,8 @@ def mistakes(example: Example) -> Section:
     """Every mistake that can be made in this derivation."""
     found = mistakes_for(example.run.derivation)
     opening = paragraph(
-        "Each of these is the derivation with one step changed, run on the numbers above. The reason that the "
-        "step is wrong is followed by an equation that tells: the right gradients keep it whatever the numbers."
+        "Each of these is the derivation with one step changed, run on the numbers above. Each comes with an "
+        "equation that right gradients satisfy, whatever the numbers, and that gives the mistake away."
     )
     parts = tuple(_mistake(example, m, k) for k, m in enumerate(found, 1))
     return Section("Common mistakes, and the step that each one breaks", (opening, *parts))
@@ -120,9 +120,9 @@ def _violation(example: Example, wrong: Example, mistake: Mistake) -> Iterator[B
     left, right = (wrong.run.value(axes, side) for side in (identity.left, identity.right))
     if _same(left, right):
         return
-    note = f"Proved for all sizes: {identity.name}."
-    yield paragraph(f"The right gradients keep ${formulas[0]} = {formulas[1]}$. These do not:")
-    yield Work((line(_sides(wrong, formulas, left, right), note, mark="wrong"),))
+    proof = f"proved for all sizes: {identity.name}"
+    yield paragraph(f"Right gradients satisfy ${formulas[0]} = {formulas[1]}$ ({proof}). These do not:")
+    yield Work((line(_sides(wrong, formulas, left, right), mark="wrong"),))
 
 
 def _sides(wrong: Example, formulas: list[str], left: Nested, right: Nested) -> str:
@@ -131,7 +131,8 @@ def _sides(wrong: Example, formulas: list[str], left: Nested, right: Nested) -> 
         return rf"{formulas[0]} {values.relation(left)} {values.row(left)} \ne {values.row(right)}"
     places = product(range(len(left)), range(len(left[0])))
     i, j = next((i, j) for i, j in places if not left[i][j].agrees(right[i][j]))
-    first, second = (rf"\left({formula}\right){wrong.entry('', i + 1, j + 1)}" for formula in formulas)
+    place = wrong.entry("X", i + 1, j + 1).removeprefix("X")
+    first, second = (rf"\left({formula}\right){place}" for formula in formulas)
     numbers = (values.equated(left[i][j]), values.decimal(right[i][j]), values.relation([right[i][j]]))
     return rf"{first} {numbers[0]} \ne {numbers[1]} {numbers[2]} {second}"
 

@@ -40,7 +40,7 @@ def _attention(name: str, summary: str, *, causal: bool) -> Program:
     mask = p.input("mask", i, j, meaning="True where key j is visible to query i", optional=1, values="boolean")
     bias = p.input("bias", i, j, meaning="added to the scaled scores; −∞ hides", optional=0, values="extended")
     scale = p.parameter("scale", 1 / sp.sqrt(c.size), "multiplies the scores before the bias is added")
-    visible = mask[i, j] * Indicator(bias[i, j] > -sp.oo)
+    visible = mask[i, j] * Indicator(sp.Ne(bias[i, j], -sp.oo))  # NaN is not −∞: it stays visible and shows
     if causal:
         offset = p.parameter("offset", sp.S.Zero, "key j is visible to query i where j <= i + offset")
         visible *= Indicator(j <= i + offset)

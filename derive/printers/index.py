@@ -69,7 +69,7 @@ class IndexPrinter:
         if isinstance(condition, sp.And):
             return " and ".join(self.condition(c) for c in condition.args)
         if isinstance(condition, Relational):
-            signs = {"<=": "le", ">=": "ge", "==": "="}
+            signs = {"<=": "le", ">=": "ge", "==": "=", "!=": "ne"}
             sign = self.style.sign(signs.get(condition.rel_op, condition.rel_op))
             return f"{self._plain(condition.lhs)} {sign} {self._plain(condition.rhs)}"
         raise PrintingError(f"index notation has no form for the condition {condition}")

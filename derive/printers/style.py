@@ -109,9 +109,16 @@ class Text:
         return f"({body})"
 
     def sign(self, name: str) -> str:
-        return {"minus": "−", "le": "≤", "ge": "≥", "ones": "1", "infinity": "∞", "delta": "δ", "prime": "′"}.get(
-            name, name
-        )
+        return {
+            "minus": "−",
+            "le": "≤",
+            "ge": "≥",
+            "ne": "≠",
+            "ones": "1",
+            "infinity": "∞",
+            "delta": "δ",
+            "prime": "′",
+        }.get(name, name)
 
 
 class Latex:
@@ -172,6 +179,7 @@ class Latex:
             "minus": "-",
             "le": r"\le",
             "ge": r"\ge",
+            "ne": r"\ne",
             "ones": r"\mathbf 1",
             "infinity": r"\infty",
             "delta": r"\delta",

@@ -406,16 +406,24 @@ def test_one_key_takes_all_the_weight(
 @all_dtypes
 @pytest.mark.parametrize("level", [-3.0, -100.0, -1024.0, -32768.0, 1024.0, 32768.0])
 @pytest.mark.parametrize("m", [2, 5])
-def test_scores_far_from_zero(
-    device: Backend, rng: np.random.Generator, program: str, dtype: str, level: float, m: int
-) -> None:
-    """Row 8: scores all strongly negative (L < 0), or positive, give the gradients of the scores near 0."""
-    x = draw(rng, dtype, 1, m, d=2)
-    x["Q"] = np.array([[1.0, 1.0]])
-    x["K"] = np.stack([np.zeros(m), np.arange(m) / 4], axis=-1)
-    near = loop(**x, visible=np.ones((1, m), dtype=bool), scale=1.0)
-    shifted = {**qkv(x), "bias": np.full((1, m), level), "scale": 1.0, **SHOWS_ALL[program]}
-    actual = run(device, program, shifted, x["dO"], x["dL"], dtype)
+@pytest.mark.parametrize("seen", ["all", "all but the last"])
+def test_scores_far_from_zero(device: Backend, program: str, dtype: str, level: float, m: int, seen: str) -> None:
+    """Row 8: scores all strongly negative (L < 0), or positive, give the gradients of the scores near 0.
+
+    A hidden score at the opposite end changes nothing.
+    """
+    steps = np.arange(m) / 4
+    x = {
+        "Q": np.array([[1.0, 1.0]]),
+        "K": np.stack([0 * steps, steps], axis=-1),
+        "V": np.stack([steps, 1 + steps], axis=-1),
+    }
+    x |= {"dO": np.array([[1.0, 0.5]]), "dL": np.array([2.0])}
+    visible = (np.arange(m) < m - 1)[None, :] | (seen == "all")
+    near = loop(**x, visible=visible, scale=1.0)
+    shifted = {**qkv(x), "bias": np.where(visible, level, -level), "scale": 1.0, **SHOWS_ALL[program]}
+    extra = {} if seen == "all" else {"mask": visible}
+    actual = run(device, program, {**shifted, **extra}, x["dO"], x["dL"], dtype)
     assert_right(actual, {**near, "L": near["L"] + level}, dtype)
 
 
@@ -432,7 +440,7 @@ def test_literal_weights_far_from_zero(device: Backend, program: str, dtype: str
     }
     actual = run(device, program, {**inputs, **SHOWS_ALL[program]}, dO=np.array([[1.0]]), dtype=dtype)
     a, b = 1 / (1 + math.e), math.e / (1 + math.e)
-    right = {
+    right: dict[str, Any] = {
         "O": [[a]],
         "L": [level + math.log1p(math.e)],
         "dV": [[a], [b]],

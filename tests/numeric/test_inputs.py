@@ -149,3 +149,25 @@ def test_16_bit_results_have_the_inputs_dtype_and_statistics_stay_wide(program: 
     assert result.outputs["O"].dtype == np.float16
     assert result.outputs["L"].dtype == np.float32
     assert {g.dtype for g in gradients.values()} == {np.dtype(np.float16)}
+
+
+def test_an_offset_beyond_64_bits_is_refused() -> None:
+    """Large offsets work up to where positions would overflow, and are refused beyond."""
+    kernel = numeric.load("causal_attention")
+    everything = kernel.forward(**_inputs(offset=2**62)).outputs["O"]
+    np.testing.assert_array_equal(everything, kernel.forward(**_inputs(offset=5)).outputs["O"])
+    assert (kernel.forward(**_inputs(offset=-(2**62))).outputs["O"] == 0).all()
+    with pytest.raises(numeric.InputError, match="offset"):
+        kernel.forward(**_inputs(offset=2**70))
+
+
+def test_what_is_visible_and_not_a_number_shows(program: str) -> None:
+    """NaN in a visible bias, key or value reaches the output of the queries that see it, and of no others."""
+    kernel = numeric.load(program)
+    for name, at in (("bias", (..., 1, 0)), ("K", (0, 0, 0)), ("V", (0, 0, 0))):
+        inputs = _inputs(bias=np.zeros((2, 3, 5)), mask=np.ones((2, 3, 5), bool))
+        inputs["mask"][:, 2, 0] = False
+        inputs[name][at] = np.nan
+        outputs = kernel.forward(**inputs).outputs["O"]
+        assert np.isnan(outputs[0, 1]).any(), name
+        assert not np.isnan(outputs[0, 2]).any(), name

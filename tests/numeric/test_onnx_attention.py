@@ -63,7 +63,7 @@ def published() -> dict[str, Case]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            collected = collect_testcases("Attention")
+            collected: list[Any] = collect_testcases("Attention")
     finally:
         np.random.set_state(state)
     return {c.name: _case(c) for c in collected if [n.op_type for n in c.model.graph.node] == ["Attention"]}
@@ -94,7 +94,7 @@ class Call:
     """One call of a program. Shapes: Q ``[B, Hk, G, n, d]``, K and V ``[B, Hk, 1, m, ..]``, mask and bias broadcast."""
 
     program: str
-    tensors: dict[str, np.ndarray | None]
+    tensors: dict[str, Any]
     parameters: dict[str, Any]
 
     def run(self, **changed: Any) -> dict[str, np.ndarray]:
@@ -188,7 +188,7 @@ def _window(n: int, m: int, offset: int, case: Case) -> np.ndarray:
     """Which keys lie in the window around each query's absolute position; −1 leaves a side open."""
     left, right = (case.attributes.get(f"{side}_window_size", -1) for side in ("left", "right"))
     distance = np.arange(n)[:, None] + offset - np.arange(m)
-    return ((distance <= left) | (left < 0)) & ((-distance <= right) | (right < 0))
+    return np.logical_and((distance <= left) | (left < 0), (-distance <= right) | (right < 0))
 
 
 def _grouped_mask(mask: np.ndarray, m: int, key_heads: int, row: slice) -> np.ndarray:
@@ -201,7 +201,7 @@ def _grouped_mask(mask: np.ndarray, m: int, key_heads: int, row: slice) -> np.nd
     return mask.reshape(mask.shape[0], *groups, *mask.shape[2:])
 
 
-def _scores(case: Case, call: Call) -> np.ndarray:
+def _scores(case: Case, call: Call) -> Any:
     """The scores or weights ``[B, Hk, G, n, m]``, read from the outputs that the kernels have.
 
     Weights: O where value j is the unit vector j. Scores: L where a query sees one key at a time, in a new
@@ -233,8 +233,8 @@ def assert_as_published(case: Case) -> None:
     for name, expected in case.outputs.items():
         assert computed[name].dtype == expected.dtype, name
         assert computed[name].shape == expected.shape, name
-        wide = (a.astype(np.float64) for a in (computed[name], expected))
-        np.testing.assert_allclose(*wide, rtol=RTOL[expected.dtype.name], atol=case.atol, err_msg=name)
+        actual, right = computed[name].astype(np.float64), expected.astype(np.float64)
+        np.testing.assert_allclose(actual, right, rtol=RTOL[expected.dtype.name], atol=case.atol, err_msg=name)
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(LISTED)))

@@ -56,7 +56,7 @@ def forward(
 
     Returns the outputs O and L, and what the backward pass needs:
 
-        M[i,j] = [bias[i,j] > −∞] mask[i,j]
+        M[i,j] = [bias[i,j] ≠ −∞] mask[i,j]
         S[i,j] = bias[i,j] + scale Σ_c K[j,c] Q[i,c]
         A[i,j] = M[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] exp(S[i,j′]))
         O[i,v] = Σ_j A[i,j] V[j,v]
@@ -66,7 +66,7 @@ def forward(
     if scale is None:
         scale = 1 / math.sqrt(max(d, 1))
     Q_scaled = scale * Q
-    M = all_of(mask, None if bias is None else bias > -xp.inf)
+    M = all_of(mask, None if bias is None else bias != -xp.inf)
     S = Q_scaled @ K.mT
     if bias is not None:
         S = S + bias

@@ -59,7 +59,7 @@ def forward(
 
     Returns the outputs O and L, and what the backward pass needs:
 
-        M[i,j] = [bias[i,j] > −∞] [j ≤ i + offset] mask[i,j]
+        M[i,j] = [bias[i,j] ≠ −∞] [j ≤ i + offset] mask[i,j]
         S[i,j] = bias[i,j] + scale Σ_c K[j,c] Q[i,c]
         A[i,j] = M[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] exp(S[i,j′]))
         O[i,v] = Σ_j A[i,j] V[j,v]
@@ -74,7 +74,7 @@ def forward(
     M = all_of(
         xp.arange(m)[None, :] <= (xp.arange(n) + offset)[..., None],
         mask,
-        None if bias is None else bias > -xp.inf,
+        None if bias is None else bias != -xp.inf,
     )
     S = Q_scaled @ K.mT
     if bias is not None:
