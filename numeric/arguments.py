@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import math
 import numbers
-import operator
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from numeric.errors import InputError
-from numeric.signature import Array, Signature, TensorSpec
+from numeric.signature import Array, ParameterSpec, Signature, TensorSpec
 
 ACCUMULATION = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
 """The supported dtypes, and the dtype that each is computed in."""
@@ -137,21 +136,20 @@ def _check_broadcast(signature: Signature, spec: TensorSpec, shape: Shape, argum
 
 
 def _checked_parameters(signature: Signature, given: dict[str, Any]) -> dict[str, Any]:
-    checked: dict[str, Any] = {}
-    for spec in signature.parameters:
-        if spec.name not in given:
-            continue
-        value = given[spec.name]
-        kind = numbers.Integral if spec.kind == "integer" else numbers.Real
-        if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value):
-            wanted = "an integer" if spec.kind == "integer" else "a finite number"
-            raise InputError(
-                f"{signature.program}: parameter {spec.name} is {value!r}; expected {wanted} ({spec.meaning})"
-            )
-        if spec.kind == "integer" and abs(value) > LARGEST_INTEGER:
-            raise InputError(f"{signature.program}: parameter {spec.name} is {value}; at most ±2⁶² is expected")
-        checked[spec.name] = operator.index(value) if spec.kind == "integer" else float(value)
-    return checked
+    return {s.name: _parameter(signature.program, s, given[s.name]) for s in signature.parameters if s.name in given}
+
+
+def _parameter(program: str, spec: ParameterSpec, value: Any) -> int | float:
+    wanted = "a finite number"
+    if spec.kind == "integer":
+        wanted = "an integer of at most ±2⁶²"
+        if isinstance(value, numbers.Integral) and not isinstance(value, bool) and abs(int(value)) <= LARGEST_INTEGER:
+            return int(value)
+    elif isinstance(value, numbers.Real) and not isinstance(value, bool):
+        given: Any = value
+        if abs(given) <= sys.float_info.max:  # false for NaN
+            return float(given)
+    raise InputError(f"{program}: parameter {spec.name} is {value!r}; expected {wanted} ({spec.meaning})")
 
 
 def check_cotangent(program: str, name: str, cotangent: Array, output: Array) -> None:

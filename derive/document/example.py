@@ -163,9 +163,12 @@ class Example:
 
     def equals(self, tensor: str) -> str:
         """``= matrix`` or ``≈ matrix``."""
-        nested = self.run.tensors[tensor]
+        return self.equals_of(self.run.tensors[tensor])
+
+    def equals_of(self, nested: Nested) -> str:
+        """The same for numbers that have no name."""
         flat = nested if isinstance(nested[0], Value) else [x for one in nested for x in one]
-        return f"{values.relation(flat)} {self.matrix(tensor)}"
+        return f"{values.relation(flat)} {self.matrix_of(nested)}"
 
     def rows(self, tensor: str) -> Sequence[Sequence[Value]]:
         """The numbers of a tensor, one sequence a position."""

@@ -90,7 +90,8 @@ def _visibility(example: Example) -> list[Line]:
         used = [p.name for p in example.forward.parameters if definition.value.has(p.symbol)]
         given = ", ".join(f"${example.parameter(p)} {values.equated(example.run.parameters[p])}$" for p in used)
         work.append(line(example.equation(definition), f"With {given}; positions count from 0." if given else ""))
-        work.append(line(f"{example.name(definition.name)} {example.equals(definition.name)}", "1 is visible, 0 is hidden."))
+        numbers = f"{example.name(definition.name)} {example.equals(definition.name)}"
+        work.append(line(numbers, "1 is visible, 0 is hidden."))
     return work
 
 
@@ -99,10 +100,11 @@ def _scores(example: Example) -> list[Line]:
     S = example.definition("S")
     products = replace(S, value=drop_factor("scale")(S.value))
     numbers = example.run.value(S.axes, products.value)
-    first = f"The entry at ${example.where(1, 1)}$ is ${dot(example, products, 0, 0)}$."
+    place = f"entry ${example.where(1, 1)}$ of ${example.value(products)}$"
     scale = f"{example.parameter('scale')} {values.equated(example.run.parameters['scale'])}"
     return [
-        line(f"{example.value(products)} = {example.matrix_of(numbers)}", first),
+        line(f"{example.value(products)} {example.equals_of(numbers)}"),
+        line(dot(example, products, 0, 0), label=place),
         line(f"{example.equation(S)} {example.equals('S')}", f"Every product times ${scale}$."),
     ]
 
