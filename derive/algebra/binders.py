@@ -15,7 +15,7 @@ from typing import Any
 
 import sympy as sp
 
-from derive.algebra.axes import Axis, bound, check_axes, free_axes, fresh
+from derive.algebra.axes import Axis, bound, check_axes, free_axes, fresh, is_bound
 from derive.errors import AlgebraError
 
 
@@ -81,6 +81,7 @@ class Total(Binder):
     def __new__(cls, body: Any, *axes: Axis) -> sp.Expr:
         body = sp.sympify(body)
         check_axes(axes, "Total")
+        check_closed(body, axes)
         if body == 0 or not axes:
             return body
         if isinstance(body, Total):
@@ -107,9 +108,6 @@ class Total(Binder):
             flat.append(factor)
         return cls._close(sp.Mul(*flat), axes)
 
-    def _eval_is_positive(self) -> bool | None:
-        return True if self.body.is_positive else None
-
     def _eval_is_nonnegative(self) -> bool | None:
         return True if self.body.is_nonnegative else None
 
@@ -126,10 +124,21 @@ class Maximum(Binder):
 
     def __new__(cls, body: Any, *axes: Axis) -> sp.Expr:
         check_axes(axes, "Maximum")
+        check_closed(sp.sympify(body), axes)
         return cls._close(sp.sympify(body), axes)
 
     def _eval_is_real(self) -> bool:
         return True
+
+
+def check_closed(body: sp.Expr, axes: tuple[Axis, ...]) -> None:
+    """Refuse a body that was taken out of a binder without :meth:`Binder.open`: its axes would be captured.
+
+    SymPy rebuilds a binder from its own args, whose axes are bound names; that is the one legitimate case.
+    """
+    loose = sorted(a.name for a in free_axes(body) if is_bound(a))
+    if loose and not all(map(is_bound, axes)):
+        raise AlgebraError(f"{body} holds the bound axis {', '.join(loose)} of another sum; take it apart with open()")
 
 
 def _components(factors: list[sp.Expr], axes: tuple[Axis, ...]) -> list[tuple[list[sp.Expr], tuple[Axis, ...]]]:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import sympy as sp
 
-from derive.algebra.binders import Binder
+from derive.algebra.binders import Binder, Total
 from derive.algebra.terms import Term, from_terms, terms_of
 
 
 def canonical(expr: sp.Expr) -> sp.Expr:
     """The sum of products with contracted deltas and canonical bound names, inside functions too.
 
-    Idempotent: every pass either distributes a product, contracts a delta or changes nothing.
+    Idempotent: passes are repeated until one changes nothing, and each distributes a product, contracts a
+    delta or lets SymPy evaluate a function of something simpler.
     """
-    return from_terms(Term(t.coefficient, _inner(t), t.bound) for t in terms_of(sp.sympify(expr)))
+    expr = sp.sympify(expr)
+    while (simpler := _pass(expr)) != expr:
+        expr = simpler
+    return expr
+
+
+def _pass(expr: sp.Expr) -> sp.Expr:
+    return from_terms(Term(t.coefficient, _inner(t), t.bound) for t in terms_of(expr))
 
 
 def _inner(term: Term) -> dict[sp.Expr, sp.Expr]:
@@ -23,6 +31,8 @@ def _inner(term: Term) -> dict[sp.Expr, sp.Expr]:
 def _canonical_arguments(expr: sp.Expr) -> sp.Expr:
     if isinstance(expr, (sp.Indexed, sp.Symbol)) or expr.is_number:
         return expr
+    if isinstance(expr, Total):
+        return _pass(expr)
     if isinstance(expr, Binder):
         body, axes = expr.open()
         return expr.func(canonical(body), *axes)

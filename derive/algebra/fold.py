@@ -18,13 +18,23 @@ Equation = tuple[sp.Indexed, sp.Expr]
 """A definition as folding sees it: the target entry and its value."""
 
 
+Pattern = tuple[sp.Indexed, Term]
+
+
 def fold(expr: sp.Expr, equations: Sequence[Equation]) -> sp.Expr:
     """Write an expression with the names of the given equations wherever their values occur in it.
 
-    Every replacement removes at least two factors and adds one, so folding ends.
+    Every replacement puts one name for at least two factors, or for one compound factor, so folding ends;
+    it is repeated until nothing changes, because a name may complete the value of another.
     """
-    patterns = [(target, only) for target, value in equations if (only := _pattern(value)) is not None]
-    return from_terms(_fold_term(term, patterns) for term in terms_of(expr))
+    patterns = [
+        (target, only)
+        for target, value in equations
+        if (only := _pattern(value)) is not None and free_axes(target) <= free_axes(value)
+    ]
+    while (folded := _fold_all(expr, patterns)) != expr:
+        expr = folded
+    return expr
 
 
 def _pattern(value: sp.Expr) -> Term | None:
@@ -37,7 +47,11 @@ def _pattern(value: sp.Expr) -> Term | None:
     return None if plain else only
 
 
-def _fold_term(term: Term, patterns: list[tuple[sp.Indexed, Term]]) -> Term:
+def _fold_all(expr: sp.Expr, patterns: list[Pattern]) -> sp.Expr:
+    return from_terms(_fold_term(term, patterns) for term in terms_of(expr))
+
+
+def _fold_term(term: Term, patterns: list[Pattern]) -> Term:
     for target, pattern in patterns:
         while (folded := _fold_once(term, target, pattern)) is not None:
             term = folded
@@ -47,7 +61,7 @@ def _fold_term(term: Term, patterns: list[tuple[sp.Indexed, Term]]) -> Term:
     return Term(term.coefficient, powers, term.bound)
 
 
-def _fold_inside(base: sp.Expr, patterns: list[tuple[sp.Indexed, Term]]) -> sp.Expr:
+def _fold_inside(base: sp.Expr, patterns: list[Pattern]) -> sp.Expr:
     """Fold within the arguments of functions and the bodies of opaque binders."""
     if isinstance(base, (sp.Indexed, sp.Symbol)) or base.is_number:
         return base
@@ -60,26 +74,33 @@ def _fold_inside(base: sp.Expr, patterns: list[tuple[sp.Indexed, Term]]) -> sp.E
     return base.func(*args) if args != list(base.args) else base
 
 
-def _fold_all(expr: sp.Expr, patterns: list[tuple[sp.Indexed, Term]]) -> sp.Expr:
-    return from_terms(_fold_term(term, patterns) for term in terms_of(expr))
-
-
 def _fold_once(term: Term, target: sp.Indexed, pattern: Term) -> Term | None:
     """The term with one instance of the pattern replaced by the target, or None."""
+    implied = _implied(term, target, pattern)
     for names in _matches(pattern, term):
         used = pattern.renamed(names)
         bound = {names[axis] for axis in pattern.bound}
-        rest = _without(term.powers, used.powers)
+        rest = _without(merge(term.powers, implied), used.powers)
         if rest is None or not bound <= set(term.bound) or len(bound) < len(pattern.bound):
             continue
-        if any(bound & free_axes(base) for base in rest):
-            continue
+        rest = {base: power for base, power in rest.items() if base not in implied or base in term.powers}
         entry = target.xreplace(names)
-        if bound & free_axes(entry):
+        if any(bound & free_axes(part) for part in (entry, *(base**power for base, power in rest.items()))):
             continue
         kept = tuple(a for a in term.bound if a not in bound)
         return Term(term.coefficient / used.coefficient, merge(rest, {entry: sp.S.One}), kept)
     return None
+
+
+def _implied(term: Term, target: sp.Indexed, pattern: Term) -> Powers:
+    """The 0/1 factors that entries of the target already hold: where A = M·e/Z stands, M may be used again."""
+    implied: Powers = {}
+    for entry in term.powers:
+        if isinstance(entry, sp.Indexed) and entry.base == target.base:
+            names = dict(zip(target.indices, entry.indices, strict=True))
+            gates = (base.xreplace(names) for base in pattern.powers if base**2 == base)
+            implied |= {gate: sp.S.One for gate in gates if gate not in term.powers}
+    return implied
 
 
 def _without(powers: Powers, used: Powers) -> Powers | None:

@@ -92,6 +92,8 @@ class Delta(sp.Function):
         """Simplify equal arguments, and order the two."""
         if left == right:
             return sp.S.One
+        if isinstance(left, Axis) and isinstance(right, Axis) and left.size != right.size:
+            raise AlgebraError(f"δ[{left},{right}] compares axes of sizes {left.size} and {right.size}")
         if sp.Basic.compare(left, right) > 0:
             return cls(right, left)
         return None

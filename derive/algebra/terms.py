@@ -34,7 +34,7 @@ class Term:
         """The term with axes replaced throughout its factors."""
         powers: Powers = {}
         for base, power in self.powers.items():
-            powers = merge(powers, powers_of(base.xreplace(names) ** power))
+            powers = merge(powers, powers_of((base**power).xreplace(names)))
         number = powers.pop(sp.S.One, sp.S.One)
         return Term(self.coefficient * number, powers, self.bound)
 
@@ -45,7 +45,7 @@ class Term:
 
     def uses(self, axis: Axis) -> int:
         """How many factors mention an axis."""
-        return sum(axis in free_axes(base) for base in self.powers)
+        return sum(axis in free_axes(base**power) for base, power in self.powers.items())
 
 
 def merge(left: Powers, right: Powers) -> Powers:
@@ -118,7 +118,7 @@ def contract(term: Term) -> Term:
                 kept = tuple(a for a in term.bound if a != axis)
                 return contract(Term(term.coefficient, rest, kept).renamed({axis: other}))
         rest = {b: p for b, p in term.powers.items() if b != base}
-        if any(right in free_axes(b) for b in rest):
+        if any(right in free_axes(b**p) for b, p in rest.items()):
             moved = Term(term.coefficient, rest, term.bound).renamed({right: left})
             return contract(Term(moved.coefficient, merge(moved.powers, {base: sp.S.One}), moved.bound))
     return term

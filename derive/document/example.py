@@ -151,15 +151,16 @@ class Example:
 
     # Numbers
 
-    def matrix(self, tensor: str) -> str:
-        """A matrix of numbers as it is laid out; a vector as a tuple."""
-        return self.matrix_of(self.run.tensors[tensor])
+    def given(self, tensor: str) -> str:
+        """A given matrix, exactly."""
+        return values.matrix(self._oriented(self.run.tensors[tensor]), values.exactly)
 
     def matrix_of(self, nested: Nested) -> str:
-        """Numbers by queries or keys first, laid out by the convention."""
-        if isinstance(nested[0], Value):
-            return values.row(nested)
-        return values.matrix(nested if self.notation == "row" else list(zip(*nested, strict=True)))
+        """Numbers by queries or keys first, laid out by the convention; a vector as a tuple."""
+        return values.row(nested) if isinstance(nested[0], Value) else values.matrix(self._oriented(nested))
+
+    def _oriented(self, nested: Nested) -> Nested:
+        return nested if self.notation == "row" else list(zip(*nested, strict=True))
 
     def equals(self, tensor: str) -> str:
         """``= matrix`` or ``≈ matrix``."""

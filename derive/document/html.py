@@ -10,8 +10,9 @@ from derive.document.mathml import mathml
 from derive.document.model import Belief, Block, Document, Line, Math, Paragraph, Points, Question, Section, Words, Work
 from derive.document.theme import STYLE
 
-WIDE = 60
-"""Characters of LaTeX beyond which a formula within a sentence gets a box that scrolls."""
+WIDE = 34
+"""Signs beyond which a formula within a sentence gets a box that scrolls: what a narrow screen holds."""
+
 
 def to_html(document: Document) -> str:
     """The whole page."""
@@ -21,6 +22,7 @@ def to_html(document: Document) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta name="description" content="{escape(document.summary)}">\n'
         f"<title>{_text(document.title)}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
@@ -65,7 +67,7 @@ def _line(line: Line) -> str:
     mark = f'<span class="mark">{line.mark}</span> ' if line.mark else ""
     label = f'<div class="label">{mark}{_words(line.label)}</div>' if line.mark or line.label else ""
     note = f'<div class="note">{_words(line.note)}</div>' if line.note else ""
-    formula = f'<div class="formula" tabindex="0">{mathml(line.formula, display=True)}</div>'
+    formula = f'<div class="formula">{mathml(line.formula, display=True)}</div>'
     return f'<div class="line {line.mark}">{label}{formula}{note}</div>\n'
 
 
@@ -75,7 +77,8 @@ def _words(words: Words) -> str:
 
 def _math(part: Math) -> str:
     formula = mathml(part.latex)
-    return f'<span class="wide">{formula}</span>' if len(part.latex) > WIDE else formula
+    signs = len(re.sub(r"\\[A-Za-z]+|[\\{}\s]", "", part.latex))
+    return f'<span class="wide">{formula}</span>' if signs > WIDE else formula
 
 
 def _text(text: str) -> str:

@@ -42,7 +42,7 @@ class _Literal:
     text: str
 
 
-def parse(text: str) -> Inputs:
+def parse_inputs(text: str) -> Inputs:
     """Read ``{"Q": [[…]], "K": [[…]], "V": [[…]], "G": [[…]], "scale": …}``; G and scale may be missing.
 
     Numbers keep the value of their decimal literal; strings may be fractions. Nothing is evaluated.

@@ -26,11 +26,11 @@ def forward_pass(example: Example) -> Section:
     sizes, words = example.run.sizes, example.forward.axis_meaning
     axes = sorted({a for i in example.forward.inputs for a in i.axes}, key=lambda a: list(words).index(a.name))
     *most, last = (f"${a.size} = {(k := sizes[str(a.size)])}$ {_counted(words[a.name], k)}" for a in axes)
-    given = [line(f"{i.name} = {example.matrix(i.name)}", f"The {i.meaning}.") for i in example.forward.inputs]
+    given = [line(f"{i.name} = {example.given(i.name)}", f"The {i.meaning}.") for i in example.forward.inputs]
     return Section(
-        "Example 1: the forward pass",
+        "Example 1: going forward",
         (
-            paragraph(f"Take {', '.join(most)} and {last}."),
+            paragraph(f"Take {', '.join(most)} and {last}. {_small_letters(example)}"),
             Work(tuple(given)),
             Work((*_visibility(example), *_scores(example), *_weights(example), *_product(example, "O"))),
         ),
@@ -40,12 +40,14 @@ def forward_pass(example: Example) -> Section:
 def values_and_weights(example: Example, *, given: bool) -> Section:
     """∇V and ∇A."""
     G, O, dV, dA = (example.name(t) for t in ("dO", "O", "dV", "dA"))
-    source = "The layers above send back" if given else "No gradient was given, so take a pattern of small integers for"
+    source = (
+        "Let the rest of the network return" if given else "None was given, so take a pattern of small integers for"
+    )
     return Section(
         "Example 2: back to V and A",
         (
             paragraph(f"{source} ${G}$, which has the shape of ${O}$. Find ${dV}$ and ${dA}$."),
-            Work((line(f"{G} = {example.matrix('dO')}"),)),
+            Work((line(f"{G} = {example.given('dO')}"),)),
             Work((*_product(example, "dV"), *_dot_products(example, "dA"))),
             _checked(example, "V", "A"),
         ),
@@ -71,9 +73,8 @@ def queries_and_keys(example: Example) -> Section:
     """∇Q and ∇K."""
     dQ, dK, dS = (example.name(t) for t in ("dQ", "dK", "dS"))
     shapes = f"${example.concrete_shape('dQ')}$ and ${example.concrete_shape('dK')}$"
-    small = f"Small letters are {example.row}s: ${example.slice('K', 1)}$ is {example.row} 1 of ${example.name('K')}$."
     blocks: list[Block] = [
-        paragraph(f"Last, ${dQ}$ and ${dK}$, of shape {shapes}. {small}"),
+        paragraph(f"Last, ${dQ}$ and ${dK}$, of shape {shapes}."),
         Work((*_product(example, "dQ"), *_product(example, "dK"))),
     ]
     keys = example.rows("dK")
@@ -115,7 +116,7 @@ def _weights(example: Example) -> list[Line]:
     for k in example.some_rows("A"):
         row, scores = example.rows("A")[k], example.rows("S")[k]
         equal = len(row) > 1 and all(x.agrees(y[0]) for y in (row, scores) for x in y)
-        note = "Equal scores, equal weights." if equal else ""
+        note = "Scores that are alike share the weight." if equal else ""
         work.append(line(softmaxed(example, A, k), note, label=_row(example, "A", k)))
     return [*work, line(f"{example.left(A)} {example.equals('A')}", example.others("A"))]
 
@@ -185,6 +186,13 @@ def _checked(example: Example, *tensors: str) -> Paragraph:
     return paragraph(
         "Checked by forward mode, which never runs the backward pass: in a fixed direction of small integers the loss "
         f"changes at a rate of {rates}. The gradient gives the same to 40 digits."
+    )
+
+
+def _small_letters(example: Example) -> str:
+    name = example.forward.inputs[0].name
+    return (
+        f"A small letter is a {example.row}: ${example.slice(name, 1)}$ is {example.row} 1 of ${example.name(name)}$."
     )
 
 

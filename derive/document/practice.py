@@ -49,11 +49,11 @@ def _cost(example: Example) -> Question:
 def _values(example: Example) -> Question:
     A, G = [[HALF, HALF], [QUARTER, 3 * QUARTER]], [[2, 0], [0, 4]]
     dV = _run(example, ("A", "dO"), "dV", {"A": A, "dO": G})
+    has = f"has the {example.row}s"
     return _question(
-        f"Find ${example.name('dV')}$ for ${example.name('A')} = {_shown(example, A)}$ and "
-        f"${example.name('dO')} = {_shown(example, G)}$.",
-        f"${example.value(example.definition('dV'))} = {example.matrix_of(dV)}$, with {example.row}s "
-        f"${values.row(dV[0])}$ and ${values.row(dV[1])}$.",
+        f"${example.name('A')}$ {has} {_and(A)}, and ${example.name('dO')}$ {has} {_and(G)}. "
+        f"Find ${example.name('dV')}$.",
+        f"${example.value(example.definition('dV'))}$ {has} {_and(dV)}.",
     )
 
 
@@ -83,9 +83,9 @@ def _causal(example: Example) -> Question:
     return _question(
         f"Under a causal mask the first query sees the first key and no other. What are its {example.row} of ${A}$ and "
         f"its {example.row} of ${dS}$?",
-        f"With three keys, ${weights}$ and ${scores}$; more keys add zeros. Hidden weights are 0, and the one that is "
-        f"left is 1 whatever its score, so its entry of ${dA}$ and the average in ${r}$ are the same number. "
-        "The derivation of causal attention, run on letters, says so for every input.",
+        f"With three keys, ${weights}$ and ${scores}$; more keys add zeros. All the weight goes to the first key, for "
+        f"any score, so ${r}$ is that key's entry of ${dA}$, and their difference is 0. The derivation of causal "
+        "attention, run on letters, says so for every input.",
     )
 
 
@@ -99,8 +99,8 @@ def _spread(example: Example) -> Question:
     plain = sp.sqrt(terms).subs(terms, WIDTH)
     default = example.writer.style.quotient("1", example.writer.style.root(str(terms)))
     return _question(
-        f"The coordinates of a query and a key are independent, with mean 0 and variance 1, and ${terms} = {WIDTH}$. "
-        "What is the standard deviation of their product, and of the score?",
+        f"Fill a query and a key of width ${terms} = {WIDTH}$ with independent numbers of mean 0 and variance 1. What "
+        "is the standard deviation of their product, and what that of the score?",
         f"The product sums ${terms} = {WIDTH}$ independent terms of variance 1, so its standard deviation is "
         f"${sp.latex(sp.sqrt(terms))} = {plain}$. Times ${default}$ it is ${scaled}$, whatever the width.",
     )
@@ -110,9 +110,8 @@ def _run(example: Example, given: tuple[str, ...], wanted: str, inputs: Mapping[
     return interpret(cut(example.backward, given, wanted), inputs, arithmetic=Values())[wanted]
 
 
-def _shown(example: Example, rows: Any) -> str:
-    numbers = Values()
-    return example.matrix_of([[numbers.number(x) for x in one] for one in rows])
+def _and(rows: Any) -> str:
+    return " and ".join(f"${_listed(row)}$" for row in rows)
 
 
 def _listed(row: Any) -> str:
@@ -122,6 +121,3 @@ def _listed(row: Any) -> str:
 
 def _grouped(number: sp.Expr) -> str:
     return f"{int(number):,}".replace(",", "{,}")
-
-
-

@@ -72,8 +72,8 @@ def _facts(example: Example) -> list[str]:
     names = " and ".join(f"${example.name(d.name)}$" for d in scaled)
     factor = f"${example.parameter('scale')}$"
     return [
-        f"Every {example.row} of ${example.name('dS')}$ sums to 0. This is proved for all sizes, "
-        "and worth testing in every implementation.",
+        f"Every {example.row} of ${example.name('dS')}$ sums to 0. This is proved for all sizes: "
+        "a kernel that breaks it is wrong.",
         "A score that a mask hides has weight 0, and its gradient is exactly 0.",
         f"The factor {factor} stands in {names}, and in no other gradient.",
     ]

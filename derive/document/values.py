@@ -176,9 +176,14 @@ def tuple_of(parts: Sequence[str]) -> str:
     return "(" + ", ".join(parts) + ")"
 
 
-def matrix(rows: Sequence[Sequence[Value]]) -> str:
+def exactly(value: Value) -> str | None:
+    """The exact number as LaTeX, decimal where that is exact, or None where it is too long."""
+    return decimal(value) if shown_in_full(value) else closed(value)
+
+
+def matrix(rows: Sequence[Sequence[Value]], write: Callable[[Value], str | None] = decimal) -> str:
     """Numbers as a matrix."""
-    body = r" \\ ".join(" & ".join(map(decimal, one)) for one in rows)
+    body = r" \\ ".join(" & ".join(write(x) or decimal(x) for x in one) for one in rows)
     return rf"\begin{{pmatrix}} {body} \end{{pmatrix}}"
 
 

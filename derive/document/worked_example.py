@@ -42,7 +42,7 @@ def worked_example(
     Parameters
     ----------
     inputs: ``Q``, ``K``, ``V`` and, if wanted, ``G`` (the gradient that arrives for O), a position a row in both
-        notations; :data:`DEFAULT` if not given. :func:`derive.document.inputs.parse` reads them from JSON.
+        notations; :data:`DEFAULT` if not given. :func:`derive.document.inputs.parse_inputs` reads them from JSON.
     notation: ``"row"``: positions are rows; ``"column"``: positions are columns.
     program: a program of the catalogue that takes Q, K and V.
     scale: what multiplies the scores; 1/√d if not given.
@@ -62,8 +62,8 @@ def worked_example(
     opening = (
         paragraph(
             f"Everything on this page comes out of the definition of {title}: the formulas are its derivation, "
-            "the reasons are the derivation's steps, and the numbers are computed exactly. They are rounded to four "
-            r"places when they are shown: $=$ is exact, $\approx$ is rounded."
+            "the reasons are the derivation's steps, and the numbers are computed exactly. Only what is shown is "
+            r"rounded, to four places: $\approx$ says so, and a rounded number stands for the exact one behind it."
         ),
         paragraph(
             rf"Positions are {example.row}s. $\mathcal L$ is the loss, and its gradient with respect to $X$, "

@@ -18,12 +18,11 @@ from derive.forward.program import Definition
 TERMS_SHOWN = 6
 """How many terms of a sum are written out."""
 
-
 ROW_IN_CLOSED_FORM = 4
 """The longest row that is shown with its powers of e."""
 
 ROW_WITH_WORK = 3
-"""The longest row whose entries are all worked out within it."""
+"""The longest row that is worked out in full; of longer ones, given rows are called by their small letters."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def combined(example: Example, definition: Definition, position: int) -> str:
     if found is None or all(w.is_zero for w in found.weights):
         if found is None and len(result) <= ROW_WITH_WORK:
             parts.append(values.tuple_of([expanded(example, definition, position, k) for k in range(len(result))]))
-    elif found.tensor in {i.name for i in example.forward.inputs} and definition.name != "O":
+    elif found.tensor in {i.name for i in example.forward.inputs} and len(result) > ROW_WITH_WORK:
         letters = [example.slice(found.tensor, k + 1) for k in range(len(found.weights))]
         parts.append(_scaled(found.scale, _weighted(found.weights, letters), example))
         if found.scale != 1:
@@ -123,8 +122,8 @@ def softmaxed(example: Example, definition: Definition, position: int) -> str:
     parts: list[str] = []
     if all(visible):
         parts.append(example.writer.style.function("softmax", ", ".join(map(values.decimal, scores))))
-    exact = [_exact(w) for w in weights]
-    if all(exact) and 1 < len(rows) <= ROW_IN_CLOSED_FORM and (total := _exact(sum_of(weights))):
+    exact = [values.exactly(w) for w in weights]
+    if all(exact) and 1 < len(rows) <= ROW_IN_CLOSED_FORM and (total := values.exactly(sum_of(weights))):
         parts.append(rf"\frac{{{values.tuple_of([e or '' for e in exact])}}}{{{total}}}")
     parts.append(values.row(rows))
     return " = ".join(parts[:-1]) + f" {values.relation(rows)} {parts[-1]}" if len(parts) > 1 else parts[0]
@@ -136,10 +135,6 @@ def sum_of(terms: Sequence[Value]) -> Value:
     for term in terms:
         total = total + term
     return total
-
-
-def _exact(value: Value) -> str | None:
-    return values.decimal(value) if values.shown_in_full(value) else values.closed(value)
 
 
 def _number(example: Example, scale: sp.Expr) -> Value:

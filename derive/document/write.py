@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from derive.document.html import to_html
@@ -36,5 +37,6 @@ def write_documents(directory: Path, document: Document) -> tuple[Path, ...]:
         raise DocumentError(f"cannot write to {directory}: {reason}; choose a directory that can be written") from error
     finally:
         for draft in drafts.values():
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
     return tuple(texts)

@@ -16,7 +16,10 @@ from derive.document.run import Nested, order
 from derive.document.values import Value
 from derive.document.working import combined, written_out
 from derive.forward.program import Definition, Program
-from derive.mistakes import Mistake, apply, assumed_sizes, mistakes_for
+from derive.mistakes import Mistake, apply, assumed_sizes, mistake
+
+SHOWN = ("values_untransposed", "one_softmax_for_all_queries", "scale_lost_in_queries")
+"""The mistakes that a page tells, in the order of its examples."""
 
 WORKED_IN = {"dV": 2, "dA": 2, "r": 3, "dS": 3, "dQ": 4, "dK": 4}
 """The example that works a definition out."""
@@ -26,46 +29,46 @@ WIDE = 64
 
 
 def mistakes(example: Example) -> Section:
-    """Every mistake that can be made in this derivation."""
-    found = mistakes_for(example.run.derivation)
+    """The most common mistakes."""
+    found = [mistake(name) for name in SHOWN]
     opening = paragraph(
         "Each of these is the derivation with one step changed, run on the numbers above. Each comes with an "
         "equation that right gradients satisfy, whatever the numbers, and that gives the mistake away."
     )
-    parts = tuple(_mistake(example, m, k) for k, m in enumerate(found, 1))
-    return Section("Common mistakes, and the step that each one breaks", (opening, *parts))
+    parts = tuple(_told(example, m, k) for k, m in enumerate(found, 1))
+    return Section("Common mistakes", (opening, *parts))
 
 
-def _mistake(example: Example, mistake: Mistake, number: int) -> Section:
-    program = apply(mistake, example.run.derivation)
-    right, wrong = example.definition(mistake.breaks), program.definition(mistake.breaks)
-    place = f"It happens at ${example.name(mistake.breaks)}$, in Example {WORKED_IN[mistake.breaks]}."
+def _told(example: Example, made: Mistake, number: int) -> Section:
+    program = apply(made, example.run.derivation)
+    right, wrong = example.definition(made.breaks), program.definition(made.breaks)
+    place = f"It happens at ${example.name(made.breaks)}$, in Example {WORKED_IN[made.breaks]}."
     return Section(
-        f"{number}. {mistake.title}",
+        f"{number}. {made.title}",
         (
             paragraph(place),
             Work((line(example.equation(right), mark="right"), line(example.equation(wrong), mark="wrong"))),
-            Belief(words(example.sentence(mistake.belief))),
-            paragraph(example.sentence(mistake.why)),
-            *_consequences(example, mistake, program),
+            Belief(words(example.sentence(made.belief))),
+            paragraph(example.sentence(made.why)),
+            *_consequences(example, made, program),
         ),
     )
 
 
-def _consequences(example: Example, mistake: Mistake, program: Program) -> Iterator[Block]:
+def _consequences(example: Example, made: Mistake, program: Program) -> Iterator[Block]:
     clashes = [(a, b) for a, b in assumed_sizes(program) if example.run.sizes[str(a)] != example.run.sizes[str(b)]]
     if clashes:
-        yield _impossible(example, program.definition(mistake.breaks), clashes)
+        yield _impossible(example, program.definition(made.breaks), clashes)
         return
     wrong = example.wrong(program)
-    right_rows, wrong_rows = example.rows(mistake.breaks), wrong.rows(mistake.breaks)
+    right_rows, wrong_rows = example.rows(made.breaks), wrong.rows(made.breaks)
     if _same(right_rows, wrong_rows):
         yield paragraph("On these inputs it changes no number: this example is too small, or too regular, to show it.")
         return
-    yield Work(tuple(_numbers(example, wrong, program.definition(mistake.breaks))))
-    yield from _ratio(example, mistake, program)
-    if mistake.violates:
-        yield from _violation(example, wrong, mistake)
+    yield Work(tuple(_numbers(example, wrong, program.definition(made.breaks))))
+    yield from _ratio(example, made, program)
+    if made.violates:
+        yield from _violation(example, wrong, made)
 
 
 def _impossible(example: Example, wrong: Definition, clashes: list[tuple[sp.Expr, sp.Expr]]) -> Block:
@@ -98,22 +101,23 @@ def _common_totals(value: sp.Expr) -> list[sp.Expr]:
     return sorted((t for t in value.atoms(Total) if not free_axes(t)), key=sp.default_sort_key)
 
 
-def _ratio(example: Example, mistake: Mistake, program: Program) -> Iterator[Block]:
+def _ratio(example: Example, made: Mistake, program: Program) -> Iterator[Block]:
     """A wrong result that is a multiple of the right one."""
-    ratio = program.definition(mistake.breaks).value / example.definition(mistake.breaks).value
+    ratio = program.definition(made.breaks).value / example.definition(made.breaks).value
     if ratio.atoms(Entry, Total):
         return
     number = example.run.value((), ratio)
     ratio = ratio.xreplace(example.writer.defaults)
     text = f"Every number is ${example.writer.index.print(ratio)} {values.equated(number)}$ times the right one"
-    if ratio.free_symbols == {WIDTH}:
-        text += f"; at $d = {WIDE}$ it would be ${sp.latex(ratio.subs(WIDTH, WIDE))}$ times"
+    width = example.forward.input("Q").tensor.shape[1]
+    if ratio.free_symbols == {width}:
+        text += f"; at ${width} = {WIDE}$ it would be ${sp.latex(ratio.subs(width, WIDE))}$ times"
     yield paragraph(f"{text}.")
 
 
-def _violation(example: Example, wrong: Example, mistake: Mistake) -> Iterator[Block]:
+def _violation(example: Example, wrong: Example, made: Mistake) -> Iterator[Block]:
     """The identity that the right gradients keep, with the numbers of both its sides."""
-    identity = proved(example, mistake.violates)
+    identity = proved(example, made.violates)
     axes = order(identity.left - identity.right, example.forward)
     target = Tensor("side", *axes)[axes]
     formulas = [example.writer.value(target, side) for side in (identity.left, identity.right)]
@@ -127,6 +131,8 @@ def _violation(example: Example, wrong: Example, mistake: Mistake) -> Iterator[B
 
 def _sides(wrong: Example, formulas: list[str], left: Nested, right: Nested) -> str:
     """Both sides in numbers; of two matrices, the first entries that differ."""
+    if isinstance(left, Value):
+        return rf"{formulas[0]} {values.equated(left)} \ne {values.decimal(right)}"
     if isinstance(left[0], Value):
         return rf"{formulas[0]} {values.relation(left)} {values.row(left)} \ne {values.row(right)}"
     places = product(range(len(left)), range(len(left[0])))
@@ -147,7 +153,3 @@ def _flat(nested: Nested) -> Iterator[Value]:
     else:
         for one in nested:
             yield from _flat(one)
-
-
-WIDTH = sp.Symbol("d", integer=True, nonnegative=True)
-"""The size of the queries' and keys' coordinate axis."""

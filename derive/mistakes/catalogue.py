@@ -10,7 +10,7 @@ from derive.mistakes.mistake import Mistake, applies
 MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         name="values_untransposed",
-        title="The gradient of V without the transpose",
+        title="The transpose forgotten on the way back to V",
         breaks="dV",
         belief="The forward pass multiplies by `A`, so the backward pass multiplies by `A`.",
         why=(

@@ -67,14 +67,12 @@ def swap_axes(name: str) -> Change:
 
 
 def sum_over(name: str, axis: str) -> Change:
-    """With a tensor's total over one of the axes that it stands at, in place of its entry."""
+    """With a tensor's total over one of the target's axes that it stands at, in place of its entry."""
 
     def rule(expr: sp.Expr) -> sp.Expr:
-        if not _named(expr, name):
-            return expr
-        (index,) = (a for a in expr.indices if isinstance(a, Axis) and a.name == axis)
-        everywhere = fresh(index)
-        return Total(expr.xreplace({index: everywhere}), everywhere)
+        indices = expr.indices if isinstance(expr, Entry) and _named(expr, name) else ()
+        everywhere = {a: fresh(a) for a in indices if isinstance(a, Axis) and a.name == axis}
+        return Total(expr.xreplace(everywhere), *everywhere.values())
 
     return _everywhere(rule)
 
