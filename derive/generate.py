@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from derive.files import write_whole
 
 MARK = "Generated: do not edit"
 
@@ -49,22 +49,8 @@ def write(directory: Path, expected: Mapping[str, str]) -> list[Difference]:
             if MARK in path.read_text(encoding="utf-8"):
                 path.unlink()
         else:
-            write_atomically(path, expected[difference.path])
+            write_whole({path: expected[difference.path]})
     return differences
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file whole or not at all: into a temporary file beside it, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _generated(directory: Path, expected: Mapping[str, str]) -> list[Path]:

@@ -155,9 +155,9 @@ def document(
 
 
 def _document(out: Path, given: Path | None, notation: Convention) -> tuple[Path, ...]:
-    from derive.document import Inputs, parse, worked_example, write_documents
+    from derive.document import Inputs, parse_inputs, worked_example, write_documents
 
-    inputs = Inputs() if given is None else parse(_text(given))
+    inputs = Inputs() if given is None else parse_inputs(_text(given))
     page = worked_example(inputs.matrices or None, notation=notation, scale=inputs.scale)
     return write_documents(out, page)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import sympy as sp
 
-from derive.algebra.axes import Axis, free_axes
+from derive.algebra.axes import Axis, free_axes, is_bound
 from derive.algebra.binders import Binder, Total
 from derive.algebra.terms import Powers, Term, from_terms, merge, terms_of
 
@@ -79,6 +79,8 @@ def _fold_once(term: Term, target: sp.Indexed, pattern: Term) -> Term | None:
     implied = _implied(term, target, pattern)
     for names in _matches(pattern, term):
         used = pattern.renamed(names)
+        if not used.powers.keys() - implied.keys():
+            continue  # at these indices the value is 1, or made of 0/1 factors that are there anyway
         bound = {names[axis] for axis in pattern.bound}
         rest = _without(merge(term.powers, implied), used.powers)
         if rest is None or not bound <= set(term.bound) or len(bound) < len(pattern.bound):
@@ -149,7 +151,7 @@ def _unify(entry: sp.Indexed, other: sp.Indexed, names: dict[Axis, Axis]) -> dic
         return None
     extended = dict(names)
     for index, value in zip(entry.indices, other.indices, strict=True):
-        if not isinstance(index, Axis):
+        if not isinstance(index, Axis) or is_bound(index):  # bound names are canonical: equal sums, equal names
             if index != value:
                 return None
         elif extended.setdefault(index, value) != value:
@@ -158,20 +160,5 @@ def _unify(entry: sp.Indexed, other: sp.Indexed, names: dict[Axis, Axis]) -> dic
 
 
 def _entries(powers: Powers) -> set[sp.Indexed]:
-    """The entries that stand outside binders in a product: those whose axes are the product's own."""
-    found: set[sp.Indexed] = set()
-    stack: list[sp.Basic] = list(powers)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, sp.Indexed):
-            found.add(node)
-        elif isinstance(node, Binder):
-            own = set(node.axes)
-            found |= {e for e in node.body.atoms(sp.Indexed) if not own & free_axes(e) and not _has_bound(e)}
-        else:
-            stack.extend(node.args)
-    return found
-
-
-def _has_bound(entry: sp.Indexed) -> bool:
-    return any(isinstance(a, Axis) and a.name.startswith("_") for a in entry.indices)
+    """All entries in a product, those under closed sums too."""
+    return {entry for base, power in powers.items() for entry in (base**power).atoms(sp.Indexed)}

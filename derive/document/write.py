@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 
 from derive.document.html import to_html
 from derive.document.markdown import to_markdown
 from derive.document.model import Document
 from derive.errors import DocumentError
+from derive.files import write_whole
 
 STEM = "worked_example"
 
@@ -25,18 +24,9 @@ def write_documents(directory: Path, document: Document) -> tuple[Path, ...]:
     DocumentError: the directory cannot be written; files that were there are as they were.
     """
     texts = {directory / f"{STEM}.md": to_markdown(document), directory / f"{STEM}.html": to_html(document)}
-    drafts = {path: path.with_name(f".{path.name}.{os.getpid()}") for path in texts}
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for path, text in texts.items():
-            drafts[path].write_text(text, encoding="utf-8", newline="\n")
-        for path, draft in drafts.items():
-            draft.replace(path)
+        write_whole(texts)
     except OSError as error:
         reason = error.strerror or error
         raise DocumentError(f"cannot write to {directory}: {reason}; choose a directory that can be written") from error
-    finally:
-        for draft in drafts.values():
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
     return tuple(texts)
