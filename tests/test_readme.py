@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from typer.testing import CliRunner
 
+from derive.document import to_html, to_markdown, worked_example
 from numeric.cli import app
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
@@ -80,3 +81,11 @@ def test_names_in_the_readme_exist() -> None:
     root = Path(__file__).parents[1]
     for path in re.findall(r"\]\(([\w./]+)\)", README) + re.findall(r"`((?:derive|numeric)/[\w./]+)`", README):
         assert (root / path).exists(), path
+
+
+def test_the_committed_pages_are_what_the_derivation_gives() -> None:
+    """The worked example under docs/generated is fresh; `backprove document` writes it."""
+    example = worked_example()
+    generated = Path(__file__).parents[1] / "docs" / "generated"
+    for name, text in (("worked_example.md", to_markdown(example)), ("worked_example.html", to_html(example))):
+        assert (generated / name).read_text(encoding="utf-8") == text, f"{name} is stale; run: backprove document"
