@@ -97,7 +97,7 @@ def test_unknown_names_list_the_known_ones() -> None:
 @pytest.mark.skipif(cupy_missing() is None, reason="CuPy can run here")
 def test_cupy_without_a_device_says_why() -> None:
     """The message names what is missing."""
-    with pytest.raises(numeric.BackendError, match="cannot run here: .*(no CUDA device|does not import)"):
+    with pytest.raises(numeric.BackendError, match=r"cannot run here: .*(no CUDA device|does not import)"):
         numeric.load("attention", backend="cupy")
 
 
