@@ -10,11 +10,12 @@ from sympy.logic.boolalg import Boolean
 from derive.algebra.axes import Axis, check_axes
 from derive.errors import AlgebraError
 
-Values = Literal["real", "boolean", "extended"]
+Values = Literal["real", "boolean", "integer", "extended"]
 
 _ASSUMPTIONS: dict[str, dict[str, bool]] = {
     "real": {"real": True},
     "boolean": {"integer": True, "nonnegative": True},
+    "integer": {"integer": True},
     "extended": {"extended_real": True},
 }
 
@@ -47,7 +48,8 @@ class Tensor(sp.IndexedBase):
     ----------
     name: the letter it is written with.
     axes: its axes in layout order; their sizes are its shape.
-    values: ``"real"``, ``"boolean"`` for 0 and 1 (a visibility), or ``"extended"`` for real or ±∞.
+    values: ``"real"``, ``"boolean"`` for 0 and 1 (a visibility), ``"integer"`` (positions, classes), or
+        ``"extended"`` for real or ±∞.
     """
 
     def __new__(cls, name: str | sp.Symbol, *axes: Any, values: Values = "real") -> Tensor:
@@ -65,6 +67,11 @@ class Tensor(sp.IndexedBase):
     def boolean(self) -> bool:
         """Whether the entries are 0 or 1."""
         return bool(self.args[0].is_nonnegative)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether the entries are integers, 0 and 1 among them: such a tensor has no gradient."""
+        return bool(self.args[0].is_integer)
 
     def __getitem__(self, indices: Any, **_: Any) -> Entry:
         indices = tuple(indices) if isinstance(indices, (tuple, list, sp.Tuple)) else (indices,)

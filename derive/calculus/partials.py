@@ -9,6 +9,7 @@ import sympy as sp
 
 from derive.algebra import Axis, Binder, Delta, Entry, Indicator, Tensor, Total
 from derive.errors import DerivationError
+from derive.forward.program import Definition, Program
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,12 @@ def partials(value: sp.Expr, tensor: Tensor) -> Iterator[Partial]:
     ------
     DerivationError: where SymPy knows no derivative, naming the function.
     """
-    scalars = {part: sp.Dummy(real=True) for part in _parts(value) if _depends(part, tensor)}
-    scalar = value.xreplace(scalars)
+    scalars = {part: sp.Dummy(real=True) for part in _parts(value)}
+    scalar = _with_scalars(value, scalars)
     back = {dummy: part for part, dummy in scalars.items()}
     for part, dummy in scalars.items():
+        if isinstance(part, (Indicator, Delta)) or not _depends(part, tensor):
+            continue
         weight = _scalar_derivative(scalar, dummy, value).xreplace(back)
         if weight == 0:
             continue
@@ -49,14 +52,31 @@ def partials(value: sp.Expr, tensor: Tensor) -> Iterator[Partial]:
             )
 
 
+def partials_of(program: Program, definition: Definition, axes: tuple[Axis, ...], tensor: Tensor) -> Iterator[Partial]:
+    """The partial derivatives of a definition at the given axes; errors name the program and the definition."""
+    try:
+        yield from partials(definition.at(*axes), tensor)
+    except DerivationError as error:
+        raise DerivationError(f"{program.name}: {definition.target} cannot be differentiated: {error}") from None
+
+
+def _with_scalars(expr: sp.Expr, scalars: dict[sp.Expr, sp.Dummy]) -> sp.Expr:
+    """The expression with its parts replaced, without looking into them."""
+    if expr in scalars:
+        return scalars[expr]
+    if not expr.args:
+        return expr
+    return expr.func(*(_with_scalars(arg, scalars) for arg in expr.args))
+
+
 def _parts(value: sp.Expr) -> tuple[sp.Expr, ...]:
-    """The entries and binders of a value that stand outside other binders, in a fixed order."""
+    """The entries, binders, indicators and deltas of a value that stand outside one another, in a fixed order."""
     found: dict[sp.Expr, None] = {}
 
     def visit(node: sp.Basic) -> None:
-        if isinstance(node, (Entry, Binder)):
+        if isinstance(node, (Entry, Binder, Indicator, Delta)):
             found.setdefault(node)
-        elif not isinstance(node, (Indicator, Delta)):
+        else:
             for arg in node.args:
                 visit(arg)
 

@@ -12,6 +12,7 @@ compact form appears by itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import sympy as sp
@@ -30,9 +31,9 @@ from derive.algebra import (
     terms_of,
 )
 from derive.algebra.fold import Equation
-from derive.calculus.partials import partials
+from derive.calculus.partials import partials_of
 from derive.calculus.rules import Rule, reason_for_reduction, rule_for
-from derive.calculus.steps import Derivation, Step
+from derive.calculus.steps import Derivation, Step, marked
 from derive.forward.program import Definition, Input, Output, Program
 
 
@@ -57,7 +58,8 @@ class _Reverse:
         self.program = program
         self.axes: dict[str, tuple[Axis, ...]] = {i.name: i.axes for i in program.inputs}
         self.axes |= {d.name: d.axes for d in program.definitions}
-        self.cotangents = {name: Tensor(f"d{name}", *axes) for name, axes in self.axes.items()}
+        self.names = marked(program, "d")
+        self.cotangents = {name: Tensor(self.names[name], *axes) for name, axes in self.axes.items()}
         self.equations: list[Equation] = [(d.target, d.value) for d in program.definitions]
         self.gathered: dict[str, list[sp.Expr]] = {}
         self.pending: dict[str, list[Step]] = {}
@@ -79,23 +81,35 @@ class _Reverse:
             for given in self.program.inputs:
                 if given.name in self.gathered and not any(d.mentions(given.tensor) for d in remaining):
                     self._define_cotangent(given.name)
-        return Derivation(self.program, self._program(), tuple(self.steps))
+        for given in self.program.inputs:
+            target = self.cotangents[given.name][given.axes]
+            if given.differentiable and not self._is_defined(target.tensor):
+                self._define(target, sp.S.Zero)  # no output depends on this input
+        return Derivation(self.program, self._program(), tuple(self.steps), self.names)
 
     def _seed(self, output: Output) -> None:
-        """The cotangent of an output is an input; if the program also uses the output, it is one term of a sum."""
-        used = any(d.mentions(output.tensor) for d in self.program.definitions)
-        tensor = Tensor(f"d{output.name}_given", *output.axes) if used else self.cotangents[output.name]
+        """The cotangent of an output is an input; where the program also uses the output, it is one term of a sum."""
+        tensor = self.cotangents[output.name]
         self.seeds.append(Input(tensor, output.axes, f"cotangent of {output.name}", 0))
-        if used:
-            self.gathered[output.name] = [tensor[output.axes]]
+        if any(d.mentions(output.tensor) for d in self.program.definitions):
+            entry, total = tensor[output.axes], Tensor(f"{tensor.name}_total", *output.axes)
+            self.cotangents[output.name] = total
+            self.gathered[output.name] = [entry]
+            rule = Rule("output", f"{output.name} is an output, so its own cotangent is one of the terms")
+            source = self.program.definition(output.name)
+            self.pending[output.name] = [_step(rule, total[output.axes], entry, entry, source)]
+
+    def _is_defined(self, cotangent: Tensor) -> bool:
+        return any(d.target.base == cotangent for d in self.definitions)
 
     def _has_cotangent(self, name: str) -> bool:
         tensor = self.cotangents[name]
-        return any(s.tensor == tensor for s in self.seeds) or any(d.target.base == tensor for d in self.definitions)
+        return self._is_defined(tensor) or any(s.tensor == tensor for s in self.seeds)
 
     def _differentiable(self, definition: Definition) -> Iterator[tuple[Tensor, tuple[Axis, ...]]]:
-        for name in sorted({str(e.tensor.name) for e in definition.value.atoms(Entry) if not e.tensor.boolean}):
-            yield next(e.tensor for e in definition.value.atoms(Entry) if e.tensor.name == name), self.axes[name]
+        entries = definition.value.atoms(Entry)
+        for name in sorted({str(e.tensor.name) for e in entries if not e.tensor.discrete}):
+            yield next(e.tensor for e in entries if e.tensor.name == name), self.axes[name]
 
     def _differentiate(self, definition: Definition, tensor: Tensor, axes: tuple[Axis, ...]) -> None:
         """Add what one definition contributes to the cotangent of a tensor it mentions."""
@@ -103,7 +117,7 @@ class _Reverse:
         own = tuple(fresh(a) for a in definition.axes)
         cotangent = self.cotangents[definition.name][own]
         raw, contracted = sp.S.Zero, sp.S.Zero
-        for part in partials(definition.at(*own), tensor):
+        for part in partials_of(self.program, definition, own, tensor):
             deltas = [Delta(p, q) for p, q in zip(axes, part.indices, strict=True)]
             piece = Total(sp.Mul(cotangent, part.weight, *deltas), *own, *part.bound)
             raw += piece
@@ -126,9 +140,10 @@ class _Reverse:
             self.steps.append(_step(Rule("sum over uses", reason), target, total, total))
         folded = fold(total, self.equations)
         if folded != total:
-            known = {e.base for e in total.atoms(Entry)}
-            back = sorted({str(e.tensor.name) for e in folded.atoms(Entry) if e.base not in known})
-            rule = Rule("fold", f"what spells {', '.join(back)} is written by name again")
+            before, after = (_mentions(expr) for expr in (total, folded))
+            back = sorted(name for name, count in after.items() if count > before[name])
+            named = f"what spells {', '.join(back)} is written by name again"
+            rule = Rule("fold", named) if back else Rule("multiply out", "products over sums are multiplied out")
             self.steps.append(_step(rule, target, total, folded))
         compact = factor_common(folded)
         if compact != folded:
@@ -177,6 +192,7 @@ class _Reverse:
 
     def _free_name(self, stem: str) -> str:
         taken = {str(e.tensor.name) for e, _ in self.equations} | self.axes.keys()
+        taken |= {p.name for p in self.program.parameters}
         return next(n for k in range(1, len(taken) + 2) if (n := stem if k == 1 else f"{stem}{k}") not in taken)
 
     def _define(self, target: Entry, value: sp.Expr) -> None:
@@ -205,6 +221,11 @@ class _Reverse:
             self.program.axis_meaning,
             self.program.writing,
         )
+
+
+def _mentions(expr: sp.Expr) -> Counter[str]:
+    """How often each tensor is mentioned."""
+    return Counter(str(e.tensor.name) for e in sp.preorder_traversal(expr) if isinstance(e, Entry))
 
 
 def _step(rule: Rule, target: Entry, before: sp.Expr, after: sp.Expr, *forward: Definition) -> Step:

@@ -27,13 +27,13 @@ def rule_for(definition: Definition, tensor: Tensor, program: Program) -> Rule:
     """The rule by which a definition passes its cotangent to a tensor that it mentions."""
     name, target = str(tensor.name), definition.name
     form = softmax.recognise(definition)
-    if form is not None:
+    if form is not None and form.score.has(tensor):
         rows = plural(tuple(a for a in definition.axes if a != form.over), program)
         return Rule(
             "softmax",
             f"{target} is a softmax of {name} over the {meaning(form.over, program)}, one for each of the {rows}",
         )
-    if isinstance(definition.value, sp.log):
+    if softmax.is_logsumexp(definition.value):
         return Rule(
             "logsumexp", f"{target} is the logarithm of a softmax's denominator, so its derivative is that softmax"
         )

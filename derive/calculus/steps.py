@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import sympy as sp
@@ -26,13 +27,26 @@ class Step:
     forward: tuple[Definition, ...] = ()
 
 
+def marked(program: Program, mark: str) -> dict[str, str]:
+    """A name for the cotangent or tangent of every tensor: ``dQ``, or ``d2Q`` where a ``dQ`` is there already."""
+    names = [i.name for i in program.inputs] + [d.name for d in program.definitions]
+    taken = {*names, *(p.name for p in program.parameters)}
+    prefixes = (mark, *(f"{mark}{level}" for level in range(2, len(names) + 3)))
+    prefix = next(p for p in prefixes if not taken & {f"{p}{n}" for n in names})
+    return {name: f"{prefix}{name}" for name in names}
+
+
 @dataclass(frozen=True)
 class Derivation:
-    """A forward program, the program derived from it, and every step between the two."""
+    """A forward program, the program derived from it, and every step between the two.
+
+    ``names`` gives, for each tensor of the forward program, the name of its cotangent (or tangent).
+    """
 
     forward: Program
     derived: Program
     steps: tuple[Step, ...]
+    names: Mapping[str, str]
 
     def steps_for(self, name: str) -> tuple[Step, ...]:
         """The steps that led to one tensor's definition."""

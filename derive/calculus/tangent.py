@@ -5,8 +5,8 @@ from __future__ import annotations
 import sympy as sp
 
 from derive.algebra import Axis, Entry, Tensor, Total, factor_common, fold, from_terms, terms_of
-from derive.calculus.partials import partials
-from derive.calculus.steps import Derivation, Step
+from derive.calculus.partials import partials_of
+from derive.calculus.steps import Derivation, Step, marked
 from derive.forward.program import Definition, Input, Output, Program
 
 
@@ -17,7 +17,8 @@ def tangent(program: Program) -> Derivation:
     that the tangents use; its outputs are ``tY`` for every output Y.
     """
     axes: dict[str, tuple[Axis, ...]] = {i.name: i.axes for i in program.inputs if i.differentiable}
-    tangents = {name: Tensor(f"t{name}", *own) for name, own in axes.items()}
+    names = marked(program, "t")
+    tangents = {name: Tensor(names[name], *own) for name, own in axes.items()}
     equations = [(d.target, d.value) for d in program.definitions]
     definitions, steps = [], []
     for definition in program.definitions:
@@ -26,11 +27,14 @@ def tangent(program: Program) -> Derivation:
             if str(tensor.name) in tangents:
                 moved = tangents[str(tensor.name)]
                 raw += sp.Add(
-                    *(Total(p.weight * moved[p.indices], *p.bound) for p in partials(definition.value, tensor))
+                    *(
+                        Total(p.weight * moved[p.indices], *p.bound)
+                        for p in partials_of(program, definition, definition.axes, tensor)
+                    )
                 )
         if raw == 0:
             continue
-        tensor = Tensor(f"t{definition.name}", *definition.axes)
+        tensor = Tensor(names[definition.name], *definition.axes)
         tangents[definition.name], axes[definition.name] = tensor, definition.axes
         value = factor_common(fold(from_terms(terms_of(raw)), equations))
         target = tensor[definition.axes]
@@ -61,4 +65,4 @@ def tangent(program: Program) -> Derivation:
         program.axis_meaning,
         program.writing,
     )
-    return Derivation(program, result, tuple(steps))
+    return Derivation(program, result, tuple(steps), names)

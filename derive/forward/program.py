@@ -44,8 +44,8 @@ class Input:
 
     @property
     def differentiable(self) -> bool:
-        """Whether a gradient is asked for: all but 0/1 tensors."""
-        return not self.tensor.boolean
+        """Whether a gradient is asked for: all but 0/1 and integer tensors."""
+        return not self.tensor.discrete
 
 
 @dataclass(frozen=True)
@@ -170,13 +170,14 @@ class Program:
             return expr if gone is None else sp.Integer(gone.neutral)
 
         definitions = []
+        outputs = {o.tensor for o in self.outputs}
         constants: dict[Tensor, sp.Expr] = {}
         for definition in self.definitions:
             value = rewrite(definition.value, lambda e: constants.get(e.base, e) if isinstance(e, Entry) else e)
             value = rewrite(value, neutral)
             if value.is_number:
                 constants[definition.target.base] = value
-            else:
+            if not value.is_number or definition.target.base in outputs:
                 definitions.append(replace(definition, value=value))
         kept = tuple(i for i in self.inputs if i.tensor not in dropped)
         return replace(self, inputs=kept, definitions=tuple(definitions))
@@ -224,6 +225,7 @@ class Builder:
         self._outputs: list[Output] = []
         self._axes: dict[str, tuple[Axis, ...]] = {}
         self._tensors: dict[str, Tensor] = {}
+        self._sizes: dict[str, sp.Expr] = {}
 
     def input(
         self, name: str, *axes: Axis, meaning: str = "", optional: int | None = None, values: Values = "real"
@@ -236,6 +238,7 @@ class Builder:
     def parameter(self, name: str, default: sp.Expr, meaning: str = "") -> sp.Symbol:
         """Declare a scalar parameter: an integer if its default is one, else a real number."""
         default = sp.sympify(default)
+        self._take(name)
         symbol = sp.Symbol(name, integer=True) if default.is_integer else sp.Symbol(name, real=True)
         self._parameters.append(Parameter(symbol, default, meaning))
         return symbol
@@ -250,6 +253,7 @@ class Builder:
                 f"{self.name}: {name}[{', '.join(map(str, axes))}] mentions axis {', '.join(loose)}, which is neither "
                 f"an axis of {name} nor summed over; add it to {name}, or sum with Total(…, {', '.join(loose)})"
             )
+        self._check_symbols(name, value)
         known = {t for t in self._tensors.values() if t != tensor}
         for entry in sorted(value.atoms(Entry), key=str):
             if entry.base not in known:
@@ -263,6 +267,8 @@ class Builder:
         """Return a defined tensor."""
         if name not in {d.name for d in self._definitions}:
             raise DefinitionError(f"{self.name}: output {name} is not defined")
+        if name in {o.name for o in self._outputs}:
+            raise DefinitionError(f"{self.name}: output {name} is given twice")
         self._outputs.append(Output(self._tensors[name], self._axes[name], meaning, statistic))
         return self
 
@@ -283,13 +289,34 @@ class Builder:
             dict(writing or {}),
         )
 
-    def _new(self, name: str, axes: tuple[Axis, ...], values: Values) -> Tensor:
-        if name in self._tensors:
+    def _take(self, name: str) -> None:
+        if name in self._tensors or name in {p.name for p in self._parameters}:
             raise DefinitionError(f"{self.name}: {name} is already there; every tensor is defined once")
+
+    def _check_symbols(self, name: str, value: sp.Expr) -> None:
+        """Every scalar in a value is a declared parameter or the size of an axis."""
+        known = {p.symbol for p in self._parameters}.union(*(s.free_symbols for s in self._sizes.values()))
+        known = known.union(*(a.size.free_symbols for a in value.atoms(Axis)))
+        labels = {t.args[0] for t in value.atoms(Tensor)}
+        for symbol in sorted(value.atoms(sp.Symbol) - known - labels, key=str):
+            if not isinstance(symbol, Axis):
+                raise DefinitionError(
+                    f"{self.name}: {name} mentions {symbol}, which is no parameter; "
+                    f"declare it with parameter({symbol.name!r}, …)"
+                )
+
+    def _new(self, name: str, axes: tuple[Axis, ...], values: Values) -> Tensor:
+        self._take(name)
         try:
             check_axes(axes, name)
         except AlgebraError as error:
             raise DefinitionError(f"{self.name}: {error}") from None
+        for axis in axes:
+            known = self._sizes.setdefault(axis.name, axis.size)
+            if known != axis.size:
+                raise DefinitionError(
+                    f"{self.name}: {name} has axis {axis} of size {axis.size}, but its size is {known}"
+                )
         self._axes[name] = axes
         self._tensors[name] = Tensor(name, *axes, values=values)
         return self._tensors[name]

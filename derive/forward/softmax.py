@@ -21,6 +21,14 @@ def logsumexp(score: sp.Expr, over: Axis, visible: sp.Expr | int = 1) -> sp.Expr
     return sp.log(Total(visible * sp.exp(score), over))
 
 
+def is_logsumexp(value: sp.Expr) -> bool:
+    """Whether a value is the logarithm of a sum of exponentials, each shown or hidden."""
+    if not isinstance(value, sp.log) or not isinstance(value.args[0], Total):
+        return False
+    factors = sp.Mul.make_args(value.args[0].body)
+    return sum(isinstance(f, sp.exp) for f in factors) == 1 and all(isinstance(f, sp.exp) or f**2 == f for f in factors)
+
+
 @dataclass(frozen=True)
 class SoftmaxForm:
     """What a definition that spells a softmax is a softmax of."""
@@ -39,7 +47,10 @@ def recognise(definition: Definition) -> SoftmaxForm | None:
     scores = [base.args[0] for base in numerator if isinstance(base, sp.exp)]
     if len(scores) != 1:
         return None
-    visible = sp.Mul(*(base for base in numerator if not isinstance(base, sp.exp)))
+    gates = [base for base in numerator if not isinstance(base, sp.exp)]
+    if any(gate**2 != gate for gate in gates):
+        return None  # weighted by more than 0 and 1
+    visible = sp.Mul(*gates)
     for axis in sorted(free_axes(scores[0]) & set(definition.axes), key=lambda a: a.name):
         if softmax(scores[0], axis, visible) == definition.value:
             return SoftmaxForm(scores[0], axis, visible)

@@ -87,7 +87,10 @@ class Decimals:
 
     def function(self, function: type[sp.Function], *args: Any) -> Any:
         """Mpmath's function of the same name."""
-        return getattr(self.context, function.__name__)(*args)
+        known = getattr(self.context, _MPMATH.get(function.__name__, function.__name__), None)
+        if known is None:
+            raise AlgebraError(f"mpmath has no function {function.__name__}")
+        return known(*args)
 
     def power(self, base: Any, exponent: sp.Rational) -> Any:
         """Mpmath's power."""
@@ -135,6 +138,40 @@ class Weights:
         return sp.Rational(value.numerator, value.denominator)
 
 
+_MPMATH = {"Abs": "fabs", "Max": "fmax"}
+"""mpmath's names where they differ from SymPy's."""
+
+
+def slope(function: type[sp.Function], x: Number, value: Number, arithmetic: Arithmetic) -> Number:
+    """The derivative of a scalar function at a number, where its value there is known already."""
+    if function is sp.exp:
+        return value
+    symbol = sp.Symbol("x", real=True)
+    derivative = sp.diff(function(symbol), symbol)
+    if derivative.atoms(sp.Derivative, sp.Subs, sp.DiracDelta):
+        raise AlgebraError(f"{function.__name__} has no derivative that is known here")
+    return _at(derivative, symbol, x, arithmetic)
+
+
+def _at(expr: sp.Expr, symbol: sp.Symbol, x: Number, arithmetic: Arithmetic) -> Number:
+    """A scalar expression of one symbol, evaluated in an arithmetic."""
+    if expr == symbol:
+        return x
+    if not expr.has(symbol):
+        return arithmetic.number(expr)
+    parts = [_at(arg, symbol, x, arithmetic) for arg in expr.args if not isinstance(expr, sp.Pow)]
+    if isinstance(expr, sp.Add):
+        return sum(parts[1:], parts[0])
+    if isinstance(expr, sp.Mul):
+        product = parts[0]
+        for part in parts[1:]:
+            product = product * part
+        return product
+    if isinstance(expr, sp.Pow) and expr.exp.is_Rational:
+        return arithmetic.power(_at(expr.base, symbol, x, arithmetic), expr.exp)
+    return arithmetic.function(expr.func, *parts)
+
+
 @dataclass(frozen=True)
 class DualNumber:
     """``value + tangent·ε`` with ε² = 0."""
@@ -173,13 +210,9 @@ class Duals:
         """The chain rule for the scalar functions of definitions."""
         (x,) = args
         value = self.base.function(function, x.value)
-        if function is sp.exp:
-            return DualNumber(value, value * x.tangent)
-        if function is sp.log:
-            return DualNumber(
-                value, self.base.power(x.value, sp.Integer(-1)) * x.tangent if x.value != 0 else x.tangent
-            )
-        raise AlgebraError(f"dual numbers know no derivative of {function.__name__}")
+        if function is sp.log and x.value == 0:
+            return DualNumber(value, x.tangent)
+        return DualNumber(value, slope(function, x.value, value, self.base) * x.tangent)
 
     def power(self, base: DualNumber, exponent: sp.Rational) -> DualNumber:
         """The power rule."""
@@ -241,9 +274,9 @@ class RunningErrors:
         value = self.base.function(function, x.value)
         if function is sp.exp:
             return Bounded(value, value * (x.error + abs(x.value) + 1) if value else self.zero)
-        if function is sp.log:
-            return Bounded(value, x.error / abs(x.value) + abs(value) if x.value else self.zero)
-        raise AlgebraError(f"no running error bound is known for {function.__name__}")
+        if function is sp.log and not x.value:
+            return Bounded(value, self.zero)
+        return Bounded(value, abs(slope(function, x.value, value, self.base)) * x.error + abs(value))
 
     def power(self, base: Bounded, exponent: sp.Rational) -> Bounded:
         """A power; its error is the base's, times the exponent, and a rounding of its own."""

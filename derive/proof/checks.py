@@ -25,6 +25,9 @@ def uncompacted(derivation: Derivation) -> Program:
         if step.forward:
             raw[step.name] = raw.get(step.name, sp.S.Zero) + step.before
             targets[step.name] = step.target
+    for output in derivation.derived.outputs:
+        raw.setdefault(output.name, sp.S.Zero)
+        targets.setdefault(output.name, output.entry)
     definitions = tuple(Definition(targets[name], value) for name, value in raw.items())
     used = {e.base for d in definitions for e in d.value.atoms(Entry)} - {d.target.base for d in definitions}
     inputs = {i.tensor: i for i in (*derivation.derived.inputs, *derivation.forward.inputs)}
@@ -76,7 +79,7 @@ def forward_mode_agrees(derivation: Derivation, seed: int = 0, sizes: Mapping[st
     pushed, cotangents = Fraction(0), {}
     for output in forward.outputs:
         cotangent = filled([sizes[str(s)] for s in output.tensor.shape], lambda: _fraction(chance))
-        cotangents[f"d{output.name}"] = cotangent
+        cotangents[derivation.names[output.name]] = cotangent
         rank = len(output.axes)
         pushed += sum(
             c * m.tangent for c, m in zip(entries(cotangent, rank), entries(moved[output.name], rank), strict=True)
@@ -87,7 +90,9 @@ def forward_mode_agrees(derivation: Derivation, seed: int = 0, sizes: Mapping[st
     pulled = Fraction(0)
     for name, tangent in tangents.items():
         rank = len(forward.input(name).axes)
-        pulled += sum(t * g for t, g in zip(entries(tangent, rank), entries(gradients[f"d{name}"], rank), strict=True))
+        pulled += sum(
+            t * g for t, g in zip(entries(tangent, rank), entries(gradients[derivation.names[name]], rank), strict=True)
+        )
     return pushed == pulled
 
 

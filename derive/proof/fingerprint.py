@@ -12,7 +12,6 @@ import hashlib
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import sympy as sp
@@ -104,8 +103,13 @@ def random_inputs(
         if given.tensor.boolean:
             inputs[given.name] = filled(shape, lambda: int(chance.random() < visible))
         else:
-            inputs[given.name] = filled(shape, lambda: Residue(chance.randrange(EXPONENTS), chance.randrange(MODULUS)))
+            inputs[given.name] = filled(shape, lambda: random_residue(chance))
     return inputs
+
+
+def random_residue(chance: random.Random) -> Residue:
+    """A random number of the field, exponent and value."""
+    return Residue(chance.randrange(EXPONENTS), chance.randrange(MODULUS))
 
 
 def filled(shape: list[int], draw: Any) -> Nested:
@@ -126,7 +130,7 @@ def agree(left: Program, right: Program, sizes: Mapping[str, int], seed: int) ->
     """The outputs on which two programs of the same inputs differ at a random point; empty where they agree."""
     chance = random.Random(seed)
     inputs = random_inputs(left, sizes, chance)
-    parameters = {p.name: chance.randrange(1, 100) for p in left.parameters if not p.symbol.is_integer}
+    parameters = {p.name: random_residue(chance) for p in left.parameters if not p.symbol.is_integer}
     field = FiniteField()
     given = {"sizes": sizes, "parameters": parameters, "arithmetic": field}
     values = [interpret(p, {i.name: inputs[i.name] for i in p.inputs}, **given) for p in (left, right)]  # type: ignore[arg-type]
@@ -137,5 +141,4 @@ def agree(left: Program, right: Program, sizes: Mapping[str, int], seed: int) ->
 def small_sizes(program: Program, seed: int) -> dict[str, int]:
     """Pairwise distinct sizes of at least 2 for every size of a program, so that swapped axes show."""
     names = list(dict.fromkeys(str(s) for i in program.inputs for s in i.tensor.shape))
-    choices = [c for c in product(range(2, 7), repeat=len(names)) if len(set(c)) == len(names)]
-    return dict(zip(names, random.Random(seed).choice(choices), strict=True))
+    return dict(zip(names, random.Random(seed).sample(range(2, 2 + max(len(names), 5)), len(names)), strict=True))

@@ -24,6 +24,9 @@ At = dict[Axis, int]
 
 Evaluate = Callable[[At], Number]
 
+HIDDEN = object()
+"""The value of a product that a 0/1 factor hides: 0 in sums, and times anything still hidden, NaN included."""
+
 Nested = Any
 """A number, or a (nested) sequence of numbers: an array's rows."""
 
@@ -76,7 +79,7 @@ class _Machine:
         for given in self.program.inputs:
             if given.name in inputs:
                 for size, length in zip(given.tensor.shape, _shape(inputs[given.name], len(given.axes)), strict=False):
-                    known = self.sizes.setdefault(str(size), length)
+                    known = int(size) if size.is_Integer else self.sizes.setdefault(str(size), length)
                     if known != length:
                         raise AlgebraError(f"{self.program.name}: {given.name} has {length} where {size} is {known}")
         for given in self.program.inputs:
@@ -103,22 +106,27 @@ class _Machine:
         axes, evaluate = target.indices, self._compiled(value)
         entries = {at: evaluate(dict(zip(axes, at, strict=True))) for at in self._indices(axes)}
         self.tensors[str(target.tensor.name)] = entries
-        return _nested(entries, [self._size(a.size) for a in axes])
+        shown = {at: self._shown(value) for at, value in entries.items()}
+        return _nested(shown, [self._size(a.size) for a in axes])
+
+    def _shown(self, value: Number) -> Number:
+        return self.zero if value is HIDDEN else value
 
     def _read(self, name: str, axes: tuple[Axis, ...], nested: Nested) -> dict[tuple[int, ...], Number]:
-        entries = {}
-        for at in self._indices(axes):
-            item = nested
-            for k in at:
-                if not isinstance(item, Sequence) or k >= len(item):
-                    raise AlgebraError(
-                        f"{self.program.name}: {name} is not a full array of its axes {', '.join(map(str, axes))}"
-                    )
-                item = item[k]
-            entries[at] = self.arithmetic.number(item)
-        return entries
+        wanted = f"{self.program.name}: {name} is not a full array of its axes {', '.join(map(str, axes))}"
+        level: dict[tuple[int, ...], Nested] = {(): nested}
+        for axis in axes:
+            length = self._size(axis.size)
+            if any(not _is_list(item) or len(item) != length for item in level.values()):
+                raise AlgebraError(wanted)
+            level = {(*at, k): item for at, row in level.items() for k, item in enumerate(row)}
+        if any(_is_list(item) for item in level.values()):
+            raise AlgebraError(f"{wanted}: it has more")
+        return {at: self.arithmetic.number(int(x) if isinstance(x, bool) else x) for at, x in level.items()}
 
     def _size(self, size: sp.Expr) -> int:
+        if size.is_Integer:
+            return int(size)
         if str(size) not in self.sizes:
             raise AlgebraError(f"{self.program.name}: size {size} cannot be read off the inputs; give it in sizes=")
         return self.sizes[str(size)]
@@ -155,13 +163,13 @@ class _Machine:
             return lambda at: self.one if self._holds(expr.args[0], at) else self.zero
         if isinstance(expr, Delta):
             left, right = expr.args
-            return lambda at: self.one if at[left] == at[right] else self.zero
+            return lambda at: self.one if self._index(left, at) == self._index(right, at) else self.zero
         if isinstance(expr, sp.Pow) and expr.exp.is_Rational:
             base, exponent = self._compiled(expr.base), expr.exp
-            return lambda at: arithmetic.power(base(at), exponent)
+            return lambda at: arithmetic.power(self._shown(base(at)), exponent)
         if isinstance(expr, sp.Function):
             function, arguments = expr.func, [self._compiled(a) for a in expr.args]
-            return lambda at: arithmetic.function(function, *(a(at) for a in arguments))
+            return lambda at: arithmetic.function(function, *(self._shown(a(at)) for a in arguments))
         raise AlgebraError(f"the interpreter cannot evaluate {type(expr).__name__} in {expr}")
 
     def _entry(self, expr: Entry) -> Evaluate:
@@ -180,11 +188,12 @@ class _Machine:
     def _sum(self, values: Iterable[Number]) -> Number:
         total = self.zero
         for value in values:
-            total = total + value
+            if value is not HIDDEN:
+                total = total + value
         return total
 
     def _product(self, expr: sp.Mul) -> Evaluate:
-        """A product whose 0/1 factors are decided first: what they hide is not evaluated."""
+        """A product whose 0/1 factors are decided first: what they hide is not evaluated, and stays hidden."""
         gates = [f for f in expr.args if isinstance(f, Indicator) or (isinstance(f, Entry) and f.tensor.boolean)]
         ordered = [self._compiled(f) for f in gates]
         others = [self._compiled(f) for f in expr.args if f not in gates]
@@ -193,11 +202,14 @@ class _Machine:
             result = self.one
             for gate in ordered:
                 value = gate(at)
-                if value == self.zero:
-                    return self.zero
+                if value is HIDDEN or value == self.zero:
+                    return HIDDEN
                 result = result * value
             for factor in others:
-                result = result * factor(at)
+                value = factor(at)
+                if value is HIDDEN:
+                    return HIDDEN
+                result = result * value
             return result
 
         return evaluate
@@ -226,7 +238,7 @@ class _Machine:
         seen, value = self._compiled(visibility), self._compiled(score)
 
         def largest(everywhere: list[At]) -> Number:
-            visible = [value(at) for at in everywhere if seen(at) != self.zero]
+            visible = [self._shown(value(at)) for at in everywhere if self._shown(seen(at)) != self.zero]
             return max(visible) if visible else self.zero
 
         return largest
@@ -234,7 +246,7 @@ class _Machine:
     def _holds(self, condition: sp.Basic, at: At) -> bool:
         values: dict[sp.Basic, Any] = {a: sp.Integer(at[a]) for a in condition.atoms(Axis) if a in at}
         for entry in condition.atoms(Entry):
-            values[entry] = self.arithmetic.compared(self._compiled(entry)(at))
+            values[entry] = self.arithmetic.compared(self._shown(self._compiled(entry)(at)))
         for symbol in condition.free_symbols:
             if symbol in self.scalars:
                 value = self.scalars[symbol]
@@ -249,7 +261,7 @@ def _shape(nested: Nested, rank: int) -> list[int]:
     """The lengths down the first entries; shorter than the rank where an empty list hides the rest."""
     shape = []
     for _ in range(rank):
-        if not isinstance(nested, Sequence) or isinstance(nested, str):
+        if not _is_list(nested):
             break
         shape.append(len(nested))
         if not nested:
@@ -262,3 +274,8 @@ def _nested(entries: dict[tuple[int, ...], Number], shape: list[int], prefix: tu
     if len(prefix) == len(shape):
         return entries[prefix]
     return [_nested(entries, shape, (*prefix, k)) for k in range(shape[len(prefix)])]
+
+
+def _is_list(nested: Nested) -> bool:
+    """Whether it is a row of something; a string is one number, spelled out."""
+    return isinstance(nested, Sequence) and not isinstance(nested, str)

@@ -104,7 +104,8 @@ def rows_sum_to_one(tensor: Tensor) -> Axiom:
         for base, power in term.powers.items():
             if isinstance(base, Entry) and base.base == tensor and power == 1:
                 last = base.indices[-1]
-                if last in term.bound and term.uses(last) == 1:
+                alone = base.indices.count(last) == 1  # A[i, i] is no row
+                if alone and last in term.bound and term.uses(last) == 1:
                     rest = {b: p for b, p in term.powers.items() if b != base}
                     return Term(term.coefficient, rest, tuple(a for a in term.bound if a != last))
         return term

@@ -817,8 +817,8 @@ def tangent_error(derivation: Derivation, seed: int = 1) -> float:
     at, direction = point(source, seed), point(source, seed + 1)
     direction = {x.name: direction[x.name] for x in source.inputs if x.differentiable}
     along, values = slopes(source, at, direction), run(source, at)
-    named = {x.meaning.removeprefix("tangent of "): x.name for x in derivation.derived.inputs if x.neutral == 0}
-    tangents = {named[n]: a for n, a in direction.items() if n in named}
+    needed = {x.name for x in derivation.derived.inputs}
+    tangents = {derivation.names[n]: a for n, a in direction.items() if derivation.names[n] in needed}
     pushed_on = run(derivation.derived, {**at, **values, **tangents})
     errors = [0.0]
     for output in derivation.derived.outputs:
@@ -834,7 +834,10 @@ def test_the_difference_quotient_notices_a_wrong_gradient() -> None:
         for d in derivation.derived.definitions
     )
     wrong = Derivation(
-        derivation.forward, type(derivation.derived)(**{**vars(derivation.derived), "definitions": definitions}), ()
+        derivation.forward,
+        type(derivation.derived)(**{**vars(derivation.derived), "definitions": definitions}),
+        (),
+        derivation.names,
     )
     assert gradient_error(wrong) > 1e-9
     assert not forward_mode_agrees(wrong)
