@@ -19,6 +19,16 @@ def all_of(*conditions: Array | None) -> Array | None:
     return result
 
 
+def as_numbers(xp: Any, condition: Array, like: Array) -> Array:
+    """A condition as the numbers 0 and 1, in the dtype of another array."""
+    return xp.astype(condition, like.dtype) if hasattr(xp, "astype") else condition.astype(like.dtype)
+
+
+def filled(xp: Any, values: Array, shape: tuple[int, ...]) -> Array:
+    """Values whose last axes may have length 1, repeated to a full shape; leading axes stay as they are."""
+    return xp.broadcast_to(values, (*values.shape[: values.ndim - len(shape)], *shape))
+
+
 def transposed(visible: Array | None) -> Array | None:
     """A visibility ``[.., n, m]`` as ``[.., m, n]``."""
     return None if visible is None else visible.mT

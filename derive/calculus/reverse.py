@@ -12,7 +12,6 @@ compact form appears by itself.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import sympy as sp
@@ -23,6 +22,7 @@ from derive.algebra import (
     Entry,
     Tensor,
     Total,
+    equal,
     factor_common,
     fold,
     free_axes,
@@ -140,15 +140,21 @@ class _Reverse:
             self.steps.append(_step(Rule("sum over uses", reason), target, total, total))
         folded = fold(total, self.equations)
         if folded != total:
-            before, after = (_mentions(expr) for expr in (total, folded))
-            back = sorted(name for name, count in after.items() if count > before[name])
+            multiplied = equal(total, folded)
+            back = (
+                [] if multiplied else [str(t.tensor.name) for t, v in self.equations if fold(total, [(t, v)]) != total]
+            )
             named = f"what spells {', '.join(back)} is written by name again"
-            rule = Rule("fold", named) if back else Rule("multiply out", "products over sums are multiplied out")
+            rule = Rule("multiply out", "products over sums are multiplied out") if multiplied else Rule("fold", named)
             self.steps.append(_step(rule, target, total, folded))
         compact = factor_common(folded)
         if compact != folded:
             self.steps.append(_step(Rule("factor", "every term has this factor in common"), target, folded, compact))
         self._define(target, self._name_reductions(compact, target))
+
+    def _folding(self, total: sp.Expr) -> Rule:
+        back = [str(target.tensor.name) for target, value in self.equations if fold(total, [(target, value)]) != total]
+        return Rule("fold", f"what spells {', '.join(back)} is written by name again")
 
     def _name_reductions(self, value: sp.Expr, target: Entry) -> sp.Expr:
         """Name what a value holds over fewer axes than its target: an inner sum, with all that is added to it.
@@ -221,11 +227,6 @@ class _Reverse:
             self.program.axis_meaning,
             self.program.writing,
         )
-
-
-def _mentions(expr: sp.Expr) -> Counter[str]:
-    """How often each tensor is mentioned."""
-    return Counter(str(e.tensor.name) for e in sp.preorder_traversal(expr) if isinstance(e, Entry))
 
 
 def _step(rule: Rule, target: Entry, before: sp.Expr, after: sp.Expr, *forward: Definition) -> Step:

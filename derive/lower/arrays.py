@@ -137,6 +137,42 @@ class All(Node):
         return len(self.conditions) > 1
 
 
+@dataclass(frozen=True)
+class Number(Node):
+    """A condition as the numbers 0 and 1."""
+
+    condition: Node
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return (self.condition,)
+
+
+@dataclass(frozen=True)
+class Fill(Node):
+    """The operand repeated along the axes that it lacks, to its full size; a view."""
+
+    operand: Node
+    operation = False
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return (self.operand,)
+
+
+@dataclass(frozen=True)
+class Zeros(Node):
+    """Zeros in the shape of a named tensor."""
+
+    like: str
+
+
+def filled(node: Node, axes: Axes) -> Node:
+    """The node with every axis at its full size: what a view only broadcasts is repeated."""
+    held = node.operand.axes if isinstance(node, View) else node.axes
+    return node if set(held) >= set(axes) else Fill(axes, arranged(node, axes))
+
+
 def walk(node: Node) -> Iterator[Node]:
     """A node and everything that it is computed from, visibilities included."""
     yield node
@@ -155,7 +191,8 @@ def operations(node: Node) -> int:
 
 def mentioned(node: Node) -> tuple[str, ...]:
     """The names of the tensors under a node, in order of appearance."""
-    return tuple(dict.fromkeys(n.name for n in walk(node) if isinstance(n, Name)))
+    names = (n.name if isinstance(n, Name) else n.like for n in walk(node) if isinstance(n, (Name, Zeros)))
+    return tuple(dict.fromkeys(names))
 
 
 def arranged(node: Node, axes: Axes) -> Node:

@@ -13,10 +13,9 @@ import sympy as sp
 
 from derive.algebra import Axis, Entry, Tensor, Total, free_axes
 from derive.calculus import Derivation
-from derive.errors import LoweringError
 from derive.forward.program import Definition, Program
-from derive.lower.arrays import Node, mentioned, operations
-from derive.lower.stabilise import RELIES_ON, stabilise
+from derive.lower.arrays import Node, Zeros, filled, mentioned, operations
+from derive.lower.stabilise import RELIES_ON, stabilise_together
 from derive.lower.tensorise import Support, tensorise
 
 
@@ -48,9 +47,9 @@ class Kernel:
 
 def dense(derivation: Derivation) -> Kernel:
     """Schedule a program and its backward pass as dense array code."""
-    stable = stabilise(derivation.forward)
-    relies_on = (RELIES_ON,) if stable != derivation.forward else ()
-    forward, backward = _share_scaled(stable, derivation.derived)
+    stable, derived = stabilise_together(derivation.forward, derivation.derived)
+    relies_on = (RELIES_ON,) if (stable, derived) != (derivation.forward, derivation.derived) else ()
+    forward, backward = _share_scaled(stable, derived)
     support: dict[Tensor, tuple[Definition, sp.Expr]] = {}
     first = tuple(_statements(forward, support))
     second = tuple(_statements(backward, support))
@@ -76,16 +75,26 @@ def _statements(program: Program, support: dict[Tensor, tuple[Definition, sp.Exp
     for definition in program.definitions:
         terms = sp.Add.make_args(definition.value)
         added = [(t, entry) for t in terms if (entry := _optional_entry(t, optional)) is not None]
+        if len(added) == len(terms):
+            added = added[1:]  # something has to be there: the first of them is then required
         base = definition.value - sp.Add(*(t for t, _ in added))
         if base == 0:
-            raise LoweringError(f"{program.name}: {definition.name} is made of optional inputs alone")
+            yield Statement(definition.name, definition.axes, Zeros(definition.axes, _gradient_of(definition, program)))
+            continue
         gate = _hiding(definition, support)
-        yield Statement(definition.name, definition.axes, tensorise(base, definition.axes, support=_support(support)))
+        node = tensorise(base, definition.axes, support=_support(support), boolean=definition.target.tensor.boolean)
+        yield Statement(definition.name, definition.axes, filled(node, definition.axes))
         for term, entry in added:
             updated = tensorise(definition.target + term, definition.axes)
             yield Statement(definition.name, definition.axes, updated, str(entry.tensor.name))
         if gate is not None:
             support[definition.target.base] = (definition, gate)
+
+
+def _gradient_of(definition: Definition, program: Program) -> str:
+    """The input whose gradient a derived definition is; a gradient of 0 takes its shape."""
+    output = program.output(definition.name)
+    return output.meaning.rsplit(" ", 1)[-1]
 
 
 def _optional_entry(term: sp.Expr, optional: set[Tensor]) -> Entry | None:
@@ -153,7 +162,7 @@ def _scaled_products(value: sp.Expr) -> Iterator[tuple[sp.Expr, Total]]:
     for term in sp.Add.make_args(value):
         factors = sp.Mul.make_args(term)
         totals = [f for f in factors if isinstance(f, Total)]
-        scalars = sp.Mul(*(f for f in factors if not free_axes(f)))
+        scalars = sp.Mul(*(f for f in factors if not free_axes(f) and not f.has(Entry)))
         if (
             len(totals) == 1
             and scalars * totals[0] == term

@@ -1,12 +1,14 @@
 """Stabilisation: subtract the largest score before exponentiating.
 
 Allowed by the shift invariance of every quotient of sums of exponentials; the pass shows the invariance
-again for the program at hand. It writes exp(s) as P · exp(s − m) with P = exp(m), and every P must cancel.
+again for the program at hand. A sum Σ exp(s) becomes Peak · Σ exp(s − max) with Peak = exp(max), every
+exp(s)/Peak folds into the shifted weights, log Peak is max, and no Peak may be left.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import sympy as sp
 
@@ -18,91 +20,154 @@ from derive.forward.program import Definition, Program
 RELIES_ON = "shift invariance"
 
 
-def stabilise(program: Program) -> Program:
-    """The program with every sum of exponentials taken relative to its largest visible score.
+class Peak(sp.Function):
+    """exp of a row's largest score, while it waits to cancel."""
 
-    Each such sum gives three definitions: the largest score ``S_max``, the shifted weights ``E`` and their
-    sum ``Z``; what used the sum is rewritten with them.
+    nargs = 1
+
+    def _eval_is_positive(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A largest score, the weights relative to it, and their sum.
+
+    ``unshifted`` spells the weights with Peak, ``bare`` is the exponential alone, which must not remain.
+    """
+
+    largest: Definition
+    weights: Definition
+    total: Definition
+    unshifted: sp.Expr
+    bare: sp.Expr
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """In the order in which they are computed."""
+        return self.largest, self.weights, self.total
+
+
+def stabilise(program: Program) -> Program:
+    """One program, stabilised; see :func:`stabilise_together`."""
+    (stable,) = stabilise_together(program)
+    return stable
+
+
+def stabilise_together(*programs: Program) -> tuple[Program, ...]:
+    """The programs, run one after another, with every sum of exponentials relative to its largest visible score.
+
+    Each kind of sum gives three definitions where it is first met: the largest score ``S_max``, the shifted
+    weights ``E`` and their sum ``Z``; later programs use the same.
 
     Raises
     ------
     LoweringError: a definition whose value depends on the shift.
     """
-    taken = {i.name for i in program.inputs} | {d.name for d in program.definitions}
-    definitions: list[Definition] = []
-    shifts: dict[sp.Expr, tuple[Definition, ...]] = {}
-    for definition in program.definitions:
-        for score, weight, axes, over in _exponential_sums(definition):
-            key = Total(weight * sp.exp(score), over)
-            if key not in shifts:
-                shifts[key] = _shift(score, weight, axes, over, taken)
-                definitions += shifts[key]
-            definition = _shifted(definition, score, axes, over, shifts[key])
-        definitions.append(definition)
-    return replace(program, definitions=tuple(definitions))
+    names = {i.name for p in programs for i in p.inputs} | {d.name for p in programs for d in p.definitions}
+    names |= {q.name for p in programs for q in p.parameters}
+    return tuple(_Stabiliser.over(programs, names))
 
 
-def _exponential_sums(definition: Definition) -> list[tuple[sp.Expr, sp.Expr, tuple[Axis, ...], Axis]]:
-    """Each distinct Σ_over weight · exp(score) in a definition, at the definition's own axes where it has them."""
-    found = []
-    for total in sorted(definition.value.atoms(Total), key=sp.default_sort_key):
-        if len(total.axes) != 1 or any(a.name.startswith("_") for a in free_axes(total)):
-            continue
-        exponentials = [f for f in sp.Mul.make_args(total.body) if isinstance(f, sp.exp)]
-        if len(exponentials) != 1:
-            continue
-        over = _conventional(total.axes[0], definition)
-        body = total.body.xreplace({total.axes[0]: over})
-        exponential = next(f for f in sp.Mul.make_args(body) if isinstance(f, sp.exp))
-        kept = tuple(a for a in definition.axes if a in free_axes(total))
-        found.append((exponential.args[0], body / exponential, (*kept, over), over))
-    return found
+@dataclass
+class _Stabiliser:
+    taken: set[str]
+    shifts: dict[sp.Expr, Shift] = field(default_factory=dict)
+
+    @classmethod
+    def over(cls, programs: tuple[Program, ...], names: set[str]) -> Iterator[Program]:
+        stabiliser = cls(names)
+        for program in programs:
+            definitions: list[Definition] = []
+            for definition in program.definitions:
+                known = len(stabiliser.shifts)
+                stable = stabiliser.stable(definition)
+                for shift in list(stabiliser.shifts.values())[known:]:
+                    definitions += shift.definitions
+                definitions.append(stable)
+            yield replace(program, definitions=tuple(definitions))
+
+    def stable(self, definition: Definition) -> Definition:
+        """The definition in terms of shifted weights: every Peak cancels, and no bare exponential is left."""
+        value = rewrite(definition.value, lambda e: self._relative(e, definition) if isinstance(e, Total) else e)
+        if value == definition.value:
+            return definition
+        value = sp.expand_log(value)
+        value = rewrite(value, lambda e: e.args[0].args[0] if isinstance(e, sp.log) and _is_peak(e.args[0]) else e)
+        shifts = list(self.shifts.values())
+        value = fold(value, [(s.weights.target, s.unshifted) for s in shifts])
+        value = fold(value, [(s.total.target, s.total.value) for s in shifts])
+        shifted = {peak.args[0].base for peak in value.atoms(Peak)}
+        shifted |= {s.largest.target.base for s in shifts if fold(value, [(s.weights.target, s.bare)]) != value}
+        if shifted:
+            scores = ", ".join(str(s.largest.value) for s in shifts if s.largest.target.base in shifted)
+            raise LoweringError(
+                f"{definition.target} depends on a shift of the scores {scores}: {RELIES_ON} does not hold for it"
+            )
+        return replace(definition, value=value)
+
+    def _relative(self, total: Total, definition: Definition) -> sp.Expr:
+        """Σ rest · gate · exp(s) as Peak · Σ rest · E, where s varies along the sum."""
+        body, bound = total.open()
+        factors = sp.Mul.make_args(body)
+        scores = [f.args[0] for f in factors if isinstance(f, sp.exp) and f.args[0].has(Entry)]
+        over = [a for a in bound if scores and a in free_axes(scores[0])]
+        if len(scores) != 1 or len(over) != 1:
+            return total
+        gated = [f for f in factors if f**2 == f and over[0] in free_axes(f)]
+        rest = sp.Mul(*(f for f in factors if f not in (*gated, sp.exp(scores[0]))))
+        gates = sp.Mul(*gated)
+        axes = (*(a for a in _order(scores[0] * gates) if a != over[0]), over[0])
+        shift = self._shift(scores[0], gates, axes, definition)
+        here = dict(zip(shift.weights.axes, axes, strict=True))
+        peak, weights = Peak(shift.largest.target.xreplace(here)), shift.weights.target.xreplace(here)
+        return peak * Total(rest * weights, *bound)
+
+    def _shift(self, score: sp.Expr, gates: sp.Expr, axes: tuple[Axis, ...], definition: Definition) -> Shift:
+        """The shift of scores over the last of their axes; the same scores at other axes have the same shift."""
+        places = {axis: axis.renamed(f"#{k}") for k, axis in enumerate(axes)}
+        key = Maximum(Visible(gates, score).xreplace(places), places[axes[-1]])
+        if key not in self.shifts:
+            names = _standing(definition, axes)
+            score, gates = score.xreplace(names), gates.xreplace(names)
+            *kept, over = (names[a] for a in axes)
+            stem = f"{score.tensor.name}_max" if isinstance(score, Entry) else "score_max"
+            own = ((stem, tuple(kept)), ("E", (*kept, over)), ("Z", tuple(kept)))
+            top, weights, total = (Tensor(self._unused(name), *tensor)[tensor] for name, tensor in own)
+            self.shifts[key] = Shift(
+                Definition(top, Maximum(Visible(gates, score), over)),
+                Definition(weights, gates * sp.exp(score - top)),
+                Definition(total, Total(weights, over)),
+                gates * sp.exp(score) / Peak(top),
+                sp.exp(score),
+            )
+        return self.shifts[key]
+
+    def _unused(self, name: str) -> str:
+        candidates = (name, *(f"{name}{k}" for k in range(2, len(self.taken) + 3)))
+        unused = next(n for n in candidates if n not in self.taken)
+        self.taken.add(unused)
+        return unused
 
 
-def _conventional(axis: Axis, definition: Definition) -> Axis:
-    """The letter that the definition itself gives to this size, or one that it does not use."""
-    own = [a for a in definition.axes if a.size == axis.size]
-    return own[-1] if own else axis.renamed("j")
+def _is_peak(expr: sp.Expr) -> bool:
+    return isinstance(expr, Peak)
 
 
-def _shift(
-    score: sp.Expr, weight: sp.Expr, axes: tuple[Axis, ...], over: Axis, taken: set[str]
-) -> tuple[Definition, Definition, Definition]:
-    kept = tuple(a for a in axes if a != over)
-    stem = score.tensor.name if isinstance(score, Entry) else "score"
-    named = ((f"{stem}_max", kept), ("E", axes), ("Z", kept))
-    largest, weights, total = (Tensor(_unused(name, taken), *own) for name, own in named)
-    return (
-        Definition(largest[kept], Maximum(Visible(weight, score), over)),
-        Definition(weights[axes], weight * sp.exp(score - largest[kept])),
-        Definition(total[kept], Total(weights[axes], over)),
-    )
+def _order(expr: sp.Expr) -> list[Axis]:
+    """The free axes of an expression in order of appearance."""
+    free = free_axes(expr)
+    seen = [a for a in sp.preorder_traversal(expr) if isinstance(a, Axis) and a in free]
+    return list(dict.fromkeys(seen))
 
 
-def _shifted(
-    definition: Definition, score: sp.Expr, axes: tuple[Axis, ...], over: Axis, shift: tuple[Definition, ...]
-) -> Definition:
-    largest = shift[0].target
-    peak = sp.Dummy("P", positive=True)
-    entries = sorted(score.atoms(Entry), key=str)
-
-    def relative(node: sp.Expr) -> sp.Expr:
-        if not isinstance(node, sp.exp) or not node.args[0].has(Entry):
-            return node
-        here = node.args[0]
-        same = len(here.atoms(Entry)) == len(entries)
-        return peak * sp.exp(here - largest, evaluate=False) if same and free_axes(here) >= free_axes(largest) else node
-
-    value = sp.expand_log(rewrite(definition.value, relative)).xreplace({sp.log(peak): largest})
-    if value.has(peak):
-        raise LoweringError(
-            f"{definition.target} depends on a shift of the scores {score}: {RELIES_ON} does not hold for it"
-        )
-    equations = [(d.target, d.value) for d in shift[1:]]
-    return replace(definition, value=fold(fold(value, equations[:1]), equations[1:]))
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    unused = next(n for k in range(1, len(taken) + 2) if (n := name if k == 1 else f"{name}{k}") not in taken)
-    taken.add(unused)
-    return unused
+def _standing(definition: Definition, axes: tuple[Axis, ...]) -> dict[Axis, Axis]:
+    """Letters for axes that may be fresh: the definition's own for each size, then the same with a number."""
+    names: dict[Axis, Axis] = {}
+    for axis in axes:
+        letters = [a.name for a in definition.axes if a.size == axis.size] or ["j"]
+        candidates = (*letters, *(f"{letters[0]}{k}" for k in range(2, len(axes) + 3)))
+        used = {a.name for a in names.values()}
+        plain = axis.name if not axis.name.startswith("~") and axis.name not in used else None
+        names[axis] = axis.renamed(plain or next(c for c in candidates if c not in used))
+    return names

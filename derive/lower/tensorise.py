@@ -7,6 +7,7 @@ rows), in column layout in reverse. Array code uses row layout; the notations us
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import sympy as sp
@@ -20,6 +21,7 @@ from derive.lower.arrays import (
     Axes,
     Name,
     Node,
+    Number,
     Positions,
     Product,
     Reduce,
@@ -36,18 +38,22 @@ Support = Mapping[Tensor, Callable[[Axes], sp.Expr]]
 """For each tensor that is 0 where something is hidden: the visibility at its indices."""
 
 
-def tensorise(value: sp.Expr, axes: Axes, *, layout: Layout = "row", support: Support | None = None) -> Node:
+def tensorise(
+    value: sp.Expr, axes: Axes, *, layout: Layout = "row", support: Support | None = None, boolean: bool = False
+) -> Node:
     """The array expression of a value whose result has the given axes (in declared order).
 
     ``support`` says which tensors vanish where a visibility is 0; their products then select by it
-    instead of multiplying by zero, so that what a hidden entry holds never matters.
+    instead of multiplying by zero, so that what a hidden entry holds never matters. ``boolean`` asks for a
+    condition, not for the numbers 0 and 1.
 
     Raises
     ------
     LoweringError: an expression that has no array form yet, by name.
     """
     order = axes if layout == "row" else axes[::-1]
-    return arranged(_Tensoriser(layout, support or {}).build(value, order), order)
+    tensoriser = _Tensoriser(layout, support or {})
+    return arranged(tensoriser.condition(value, order) if boolean else tensoriser.build(value, order), order)
 
 
 class _Tensoriser:
@@ -57,17 +63,15 @@ class _Tensoriser:
     def build(self, expr: sp.Expr, order: Axes) -> Node:
         """A node for an expression; its axes are those of ``order`` that the expression has, in that order."""
         axes = tuple(a for a in order if a in free_axes(expr))
+        if _is_gate(expr):
+            condition = self._all([expr], order)
+            return Number(condition.axes, condition)
         if isinstance(expr, Entry):
-            indices = expr.indices if self.layout == "row" else expr.indices[::-1]
-            if any(not isinstance(index, Axis) for index in indices) or len(set(indices)) < len(indices):
-                raise LoweringError(f"{expr} has no array form: its indices are not distinct axes")
-            return arranged(Name(indices, str(expr.tensor.name)), axes)
+            return arranged(self._name(expr), axes)
         if isinstance(expr, Axis):
             return Positions((expr,), expr)
         if not axes and not expr.atoms(Entry, Total, Maximum):
             return Scalar((), expr)
-        if isinstance(expr, Indicator):
-            return self._condition(expr.args[0], order)
         if isinstance(expr, Total):
             return arranged(self._total(expr, order), axes)
         if isinstance(expr, Maximum):
@@ -76,9 +80,22 @@ class _Tensoriser:
             return self._sum(expr, axes)
         if isinstance(expr, (sp.Mul, sp.Pow)):
             return self._product(expr, axes)
-        if isinstance(expr, sp.Function) and len(expr.args) == 1:
-            return Apply(axes, expr.func.__name__, (self.build(expr.args[0], order),))
+        if isinstance(expr, sp.Function) and expr.func.__name__ in FUNCTIONS:
+            return Apply(axes, FUNCTIONS[expr.func.__name__], (self.build(expr.args[0], order),))
         raise LoweringError(f"{type(expr).__name__} in {expr} has no array form")
+
+    def condition(self, expr: sp.Expr, order: Axes) -> Node:
+        """A product of 0/1 factors as a condition."""
+        gates = list(sp.Mul.make_args(expr))
+        if not all(_is_gate(g) for g in gates):
+            raise LoweringError(f"{expr} is no condition: a boolean definition is a product of 0/1 factors")
+        return self._all(gates, order)
+
+    def _name(self, expr: Entry) -> Node:
+        indices = expr.indices if self.layout == "row" else expr.indices[::-1]
+        if any(not isinstance(index, Axis) for index in indices) or len(set(indices)) < len(indices):
+            raise LoweringError(f"{expr} has no array form: its indices are not distinct axes")
+        return Name(indices, str(expr.tensor.name))
 
     def _sum(self, expr: sp.Add, axes: Axes) -> Node:
         """Terms of most axes first, subtracted ones last."""
@@ -109,8 +126,10 @@ class _Tensoriser:
         hidden = list(gates)
         if len(above) + len(below) > 1:
             hidden += [gate for factor, _ in above if (gate := self._hides(factor)) is not None and gate not in hidden]
-        if gates and not above and not below and scalars == 1:
-            return self._all(gates, axes)
+        if gates and not above and not below:
+            condition = self._all(gates, axes)
+            number = Number(condition.axes, condition)
+            return number if scalars == 1 else Apply(number.axes, "multiply", (Scalar((), scalars), number))
         result = self._quotient(scalars, above, below, axes)
         return Select(axes, arranged(self._all(hidden, axes), axes), arranged(result, axes)) if hidden else result
 
@@ -143,7 +162,7 @@ class _Tensoriser:
         """A sum of a product: merge factors, sum out what one factor has alone, multiply matrices for the rest."""
         body, bound = expr.open()
         wide = self._natural(body) or ((*order, *bound) if self.layout == "row" else (*bound, *order))
-        parts = [_Part(self.build(f, wide), self._hides(f), f) for f in sorted(sp.Mul.make_args(body), key=_spelling)]
+        parts = self._parts(body, wide)
         pending = list(bound)
         while True:
             parts = self._merge_contained(parts, wide)
@@ -157,7 +176,22 @@ class _Tensoriser:
             left, right, axis = self._pair(parts, pending, expr)
             pending.remove(axis)
             rest = [p for p in parts if p is not left and p is not right]
-            parts = [_Part(self._matmul(left, right, axis, order), None, None), *rest]
+            parts = [_Part(self._matmul(left, right, axis, order), None), *rest]
+
+    def _parts(self, body: sp.Expr, wide: Axes) -> list[_Part]:
+        """The factors of a product; a 0/1 factor selects from the first factor that has all its axes."""
+        factors = sorted(sp.Mul.make_args(body), key=_spelling)
+        parts = [_Part(self.build(f, wide), self._hides(f)) for f in factors if not _is_gate(f)]
+        for gate in filter(_is_gate, factors):
+            own = free_axes(gate)
+            part = next((p for p in parts if own <= set(p.node.axes)), None)
+            if part is None:
+                parts.append(_Part(self.build(gate, wide), None))
+            else:
+                axes = part.node.axes
+                visible = arranged(self._all([gate], axes), axes)
+                parts[parts.index(part)] = _Part(Select(axes, visible, part.node), part.hides or gate)
+        return parts
 
     def _natural(self, body: sp.Expr) -> Axes | None:
         """The layout of the factor that has all the axes of a product, if one does: no transpose is needed then."""
@@ -178,15 +212,15 @@ class _Tensoriser:
                     product = self._multiplied([p.node for p in ordered], axes)
                     hides = large.hides if large.hides is not None else small.hides
                     if hides is not None:
-                        visible = arranged(self.build(hides, axes), axes)
+                        visible = arranged(self.condition(hides, axes), axes)
                         product = Select(axes, visible, product)
-                    return self._merge_contained([*rest, _Part(product, hides, None)], order)
+                    return self._merge_contained([*rest, _Part(product, hides)], order)
         return parts
 
     @staticmethod
     def _summed(part: _Part, axis: Axis) -> _Part:
         rest = tuple(a for a in part.node.axes if a != axis)
-        return _Part(Reduce(rest, "sum", part.node, axis), None, None)
+        return _Part(Reduce(rest, "sum", part.node, axis), None)
 
     @staticmethod
     def _pair(parts: list[_Part], pending: list[Axis], expr: Total) -> tuple[_Part, _Part, Axis]:
@@ -210,7 +244,7 @@ class _Tensoriser:
         visible = None
         for part, axes in ((left, left_axes), (right, right_axes)):
             if part.hides is not None:
-                visible = arranged(self.build(part.hides, axes), axes)
+                visible = arranged(self.condition(part.hides, axes), axes)
         result = (*batch, rows[-1], columns[-1])
         return Product(result, arranged(left.node, left_axes), arranged(right.node, right_axes), axis, visible)
 
@@ -220,7 +254,7 @@ class _Tensoriser:
         if len(bound) != 1:
             raise LoweringError(f"{expr} is a maximum over several axes, which has no array form")
         axes = (*(a for a in order if a in free_axes(expr)), *bound)
-        visible = None if visibility is None else arranged(self.build(visibility, axes), axes)
+        visible = None if visibility is None else arranged(self.condition(visibility, axes), axes)
         return Reduce(axes[:-1], "max", arranged(self.build(score, axes), axes), bound[0], visible)
 
     def _condition(self, condition: sp.Basic, order: Axes) -> Node:
@@ -233,10 +267,16 @@ class _Tensoriser:
         return Apply(axes, _COMPARISONS[condition.rel_op], tuple(sides))
 
     def _all(self, gates: list[sp.Expr], axes: Axes) -> Node:
-        """One visibility by itself; several as a conjunction, positions first."""
+        """One visibility by itself; several as a conjunction over all their axes, positions first."""
         gates = sorted(gates, key=lambda g: (bool(g.atoms(Entry)), isinstance(g, Indicator), _spelling(g)))
-        nodes = tuple(self.build(gate, axes) for gate in gates)
-        return nodes[0] if len(nodes) == 1 else All(axes, nodes)
+        union = tuple(a for a in axes if any(a in free_axes(g) for g in gates))
+        nodes = tuple(self._gate(gate, axes) for gate in gates)
+        return nodes[0] if len(nodes) == 1 else All(union, tuple(arranged(n, union) for n in nodes))
+
+    def _gate(self, gate: sp.Expr, order: Axes) -> Node:
+        if isinstance(gate, Indicator):
+            return self._condition(gate.args[0], order)
+        return arranged(self._name(gate), tuple(a for a in order if a in free_axes(gate)))
 
     def _hides(self, factor: sp.Expr) -> sp.Expr | None:
         if isinstance(factor, Entry) and factor.base in self.support:
@@ -244,12 +284,17 @@ class _Tensoriser:
         return None
 
 
+@dataclass(frozen=True)
 class _Part:
-    """A factor on its way into a product: its node, what hides its entries, and its expression."""
+    """A factor on its way into a product: its node, and the visibility outside which it is 0."""
 
-    def __init__(self, node: Node, hides: sp.Expr | None, expr: sp.Expr | None) -> None:
-        self.node, self.hides, self.expr = node, hides, expr
+    node: Node
+    hides: sp.Expr | None
 
+
+FUNCTIONS = {n: n for n in ("exp", "log", "tanh", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan", "sign")}
+FUNCTIONS["Abs"] = "abs"
+"""The scalar functions that the Array API has, by SymPy's name."""
 
 _COMPARISONS = {
     "<=": "less_equal",

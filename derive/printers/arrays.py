@@ -6,7 +6,22 @@ import sympy as sp
 
 from derive.algebra import Axis
 from derive.errors import PrintingError
-from derive.lower.arrays import All, Apply, Name, Node, Positions, Product, Reduce, Scalar, Select, View, mentioned
+from derive.lower.arrays import (
+    All,
+    Apply,
+    Fill,
+    Name,
+    Node,
+    Number,
+    Positions,
+    Product,
+    Reduce,
+    Scalar,
+    Select,
+    View,
+    Zeros,
+    mentioned,
+)
 
 ATOM, POSTFIX, POWER, PRODUCT, SUM, COMPARE = 9, 8, 7, 6, 5, 4
 
@@ -26,10 +41,13 @@ _INFIX = {
 
 
 class ArrayPrinter:
-    """Prints one array expression; ``optional`` names the tensors that may be None."""
+    """Prints one array expression.
 
-    def __init__(self, optional: frozenset[str] = frozenset()) -> None:
-        self.optional = optional
+    optional: the tensors that may be None; like: a tensor that is always there, whose dtype numbers take.
+    """
+
+    def __init__(self, optional: frozenset[str] = frozenset(), like: str = "") -> None:
+        self.optional, self.like = optional, like
 
     def print(self, node: Node) -> str:
         """The expression as Python source."""
@@ -99,6 +117,19 @@ class ArrayPrinter:
 
     def _print_select(self, node: Select) -> tuple[str, int]:
         return f"visible_only(xp, {self.print(node.operand)}, {self.print(node.visible)})", ATOM
+
+    def _print_number(self, node: Number) -> tuple[str, int]:
+        return f"as_numbers(xp, {self.print(node.condition)}, {self.like})", ATOM
+
+    def _print_fill(self, node: Fill) -> tuple[str, int]:
+        text = self.print(node.operand)
+        sizes = ", ".join(str(a.size) for a in node.axes)
+        if isinstance(node.operand, Scalar):
+            raise PrintingError(f"a constant {text} for every entry has no array form; it depends on nothing")
+        return f"filled(xp, {text}, ({sizes}{',' if len(node.axes) == 1 else ''}))", ATOM
+
+    def _print_zeros(self, node: Zeros) -> tuple[str, int]:
+        return f"xp.zeros_like({node.like})", ATOM
 
     def _print_all(self, node: All) -> tuple[str, int]:
         return f"all_of({', '.join(self._condition(c) for c in node.conditions)})", ATOM

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sympy as sp
 
 from derive.errors import PrintingError
-from derive.lower.arrays import All, Apply, Name, Node, Product, Reduce, Scalar, Select, View
+from derive.lower.arrays import All, Apply, Fill, Name, Node, Number, Product, Reduce, Scalar, Select, View
 from derive.printers.style import Style, scalar_text
 
 ATOM, PRODUCT, ENTRYWISE, SUM = 4, 3, 2, 1
@@ -104,6 +104,12 @@ class MatrixPrinter:
         return self.style.entrywise(
             [self._inside(node.visible, ENTRYWISE), self._inside(node.operand, ENTRYWISE)]
         ), ENTRYWISE
+
+    def _print_number(self, node: Number) -> tuple[str, int]:
+        return self._print(node.condition)
+
+    def _print_fill(self, node: Fill) -> tuple[str, int]:
+        return self._print(node.operand)
 
     def _print_all(self, node: All) -> tuple[str, int]:
         return self.style.entrywise([self._inside(c, ENTRYWISE) for c in node.conditions]), ENTRYWISE

@@ -9,14 +9,18 @@ import sympy as sp
 
 from derive.algebra import Axis
 from derive.calculus import Derivation
+from derive.errors import LoweringError
 from derive.forward.program import Input, Output, Parameter, Program
-from derive.lower.arrays import All, Name, Positions, Scalar, mentioned, walk
+from derive.lower.arrays import All, Fill, Name, Positions, Scalar, mentioned, walk
 from derive.lower.dense import Kernel, Statement
 from derive.printers.arrays import ArrayPrinter, scalar_source
 from derive.printers.index import IndexPrinter
 from derive.printers.style import Text
 
 WIDTH = 110
+
+HELPERS = ("all_of", "as_numbers", "filled", "transposed", "visible_matmul", "visible_max", "visible_only")
+"""The functions of :mod:`numeric.support` that statements may call."""
 
 TITLES = {"numpy": "NumPy", "cupy": "CuPy", "array_api_strict": "the strict Array API"}
 
@@ -36,6 +40,11 @@ class _Module:
         self.derived: Program = kernel.derivation.derived
         self.index = IndexPrinter(Text(), self.program)
         self.absent = _may_be_none(kernel)
+        for name in self.program.optional.keys() - self.absent:
+            raise LoweringError(
+                f"{self.program.name}: the optional input {name} is used where it cannot be left out; "
+                "add it as a term of its own definition, or make it required"
+            )
 
     def lines(self) -> Iterator[str]:
         body = [*self._forward(), "", "", *self._backward()]
@@ -45,9 +54,7 @@ class _Module:
             yield from ("import math", "")
         yield from (f"import {self.namespace} as xp", "")
         yield "from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec"
-        helpers = [
-            h for h in ("all_of", "transposed", "visible_matmul", "visible_max", "visible_only") if f"{h}(" in text
-        ]
+        helpers = [h for h in HELPERS if f"{h}(" in text]
         if helpers:
             yield f"from numeric.support import {', '.join(helpers)}"
         yield from ("", *self._signature(), "", "", *body)
@@ -123,17 +130,19 @@ class _Module:
             yield from _filled(self.index.equation(definition.target, definition.value), "        ")
         yield '    """'
         yield from self._prologue()
-        yield from self._statements(self.kernel.forward)
+        yield from self._statements(self.kernel.forward, self._always(self.program.inputs))
         yield f"    outputs = {_dict((o.name, o.name) for o in self.program.outputs)}"
-        yield f"    return outputs, {_dict((n, n) for n in (*self.kernel.saved, *self._saved_scalars()))}"
+        kept = (*self.kernel.saved, *self._saved_scalars(), *self._saved_size_names())
+        yield f"    return outputs, {_dict((n, n) for n in kept)}"
 
     def _backward(self) -> Iterator[str]:
         cotangents = [i for i in self.derived.inputs if i.neutral == 0 and i.name not in self.kernel.saved]
+        cotangents.sort(key=lambda i: i.name in self.absent)
         arguments = [
             f"{i.name}: Array | None = None" if i.name in self.absent else f"{i.name}: Array" for i in cotangents
         ]
         kept = [f"{n}: Array | None" if n in self.absent else f"{n}: Array" for n in self.kernel.saved]
-        scalars = [f"{n}: float" for n in self._saved_scalars()]
+        scalars = [f"{n}: float" for n in self._saved_scalars()] + [f"{n}: int" for n in self._saved_size_names()]
         yield from _definition("backward", [*arguments, "*", *kept, *scalars], "dict[str, Array]")
         yield f'    """{self.derived.summary}'
         yield ""
@@ -144,8 +153,8 @@ class _Module:
         yield from derivation_lines(self.kernel.derivation, self.index)
         yield '    """'
         sources = self._saved_sources()
-        yield from _sizes(_sizes_in(self.kernel.backward, sources), sources)
-        yield from self._statements(self.kernel.backward)
+        yield from _sizes(_sizes_in(self.kernel.backward) - self._saved_sizes(), sources)
+        yield from self._statements(self.kernel.backward, next(iter(sources), ""))
         yield f"    return {_dict((n, f'd{n}') for n in self._gradient_names())}"
 
     def _shapes(self, tensors: Sequence[Input], indent: str) -> Iterator[str]:
@@ -157,12 +166,24 @@ class _Module:
         """Read the sizes that statements and defaults mention off the inputs, and fill in parameters."""
         sizes = {s for p in self.program.parameters for s in p.default.free_symbols}
         sources = {i.name: i.axes for i in self.program.inputs if i.neutral is None}
-        yield from _sizes(_sizes_in(self.kernel.forward, sources) | sizes, sources)
+        yield from _sizes(_sizes_in(self.kernel.forward) | sizes | self._saved_sizes(), sources)
         for parameter in self.program.parameters:
             if not parameter.default.is_number:
                 bounded = {s: sp.Symbol(f"max({s}, 1)") for s in parameter.default.free_symbols}
                 yield f"    if {parameter.name} is None:"
                 yield f"        {parameter.name} = {scalar_source(parameter.default.xreplace(bounded))}"
+
+    def _saved_sizes(self) -> set[sp.Expr]:
+        """The sizes that the backward function mentions and cannot read off what it is given."""
+        readable = {axis.size for axes in self._saved_sources().values() for axis in axes}
+        return _sizes_in(self.kernel.backward) - readable
+
+    def _saved_size_names(self) -> list[str]:
+        return sorted(map(str, self._saved_sizes()))
+
+    def _always(self, inputs: Sequence[Input]) -> str:
+        """A real input that is always given."""
+        return next((i.name for i in inputs if i.name not in self.absent and not i.tensor.discrete), "")
 
     def _saved_sources(self) -> dict[str, tuple[Axis, ...]]:
         """The axes of what the backward function is given."""
@@ -171,8 +192,8 @@ class _Module:
         names = (*(f"d{n}" for n in self._needed_cotangents()), *self.kernel.saved)
         return {n: given[n] for n in names if n in given and n not in self.absent}
 
-    def _statements(self, statements: Iterable[Statement]) -> Iterator[str]:
-        printer = ArrayPrinter(self.absent)
+    def _statements(self, statements: Iterable[Statement], like: str) -> Iterator[str]:
+        printer = ArrayPrinter(self.absent, like)
         for statement in statements:
             indent = "    "
             if statement.guard:
@@ -193,16 +214,17 @@ class _Module:
         return tuple(p.name for p in self.program.parameters if p.name in used)
 
 
-def _sizes_in(statements: Sequence[Statement], sources: Mapping[str, tuple[Axis, ...]]) -> set[sp.Expr]:
+def _sizes_in(statements: Sequence[Statement]) -> set[sp.Expr]:
     """The sizes that statements mention as numbers."""
-    known = {axis.size for axes in sources.values() for axis in axes}
     used: set[sp.Expr] = set()
     for node in (n for statement in statements for n in walk(statement.node)):
         if isinstance(node, Positions):
             used.add(node.axis.size)
+        elif isinstance(node, Fill):
+            used |= {axis.size for axis in node.axes}
         elif isinstance(node, Scalar):
-            used |= node.value.free_symbols & known
-    return used
+            used |= {s for s in node.value.free_symbols if s.is_integer and s.is_nonnegative}
+    return {size for size in used if not size.is_Integer}
 
 
 def _sizes(used: set[sp.Expr], sources: Mapping[str, tuple[Axis, ...]]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -36,6 +37,7 @@ j, p = Axis("j", "m"), Axis("p", "m")
 c, e, v = Axis("c", "d"), Axis("e", "d"), Axis("v", "d_v")
 
 SIZES = {"n": 3, "m": 2, "d": 4, "d_v": 5}
+ROOT = Path(__file__).parents[2]
 
 
 # Small programs.
@@ -714,8 +716,8 @@ def test_deriving_prints_the_same_under_every_hash_seed() -> None:
     for seed in ("0", "1", "4242"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         command = [sys.executable, "-c", PRINT]
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
-        found.append(run.stdout)
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, check=True, timeout=120)
+        found.append(done.stdout)
     assert found[0]
     assert found[0] == found[1] == found[2]
 
