@@ -28,13 +28,18 @@ def compare(directory: Path, expected: Mapping[str, str]) -> list[Difference]:
     differences += [Difference(path, "leftover") for path in sorted(present - expected.keys())]
     for path in expected:
         if path in present:
-            found = (directory / path).read_text(encoding="utf-8")
+            found = (directory / path).read_bytes().decode("utf-8", errors="replace")
             if found != expected[path]:
-                lines = difflib.unified_diff(
-                    found.splitlines(), expected[path].splitlines(), f"committed/{path}", f"derived/{path}", lineterm=""
-                )
-                differences.append(Difference(path, "changed", "\n".join(lines)))
+                differences.append(Difference(path, "changed", _diff(path, found, expected[path])))
     return differences
+
+
+def _diff(path: str, found: str, expected: str) -> str:
+    """A unified diff; where lines differ in their ends alone, it shows them."""
+    old, new = found.splitlines(), expected.splitlines()
+    if old == new:
+        old, new = ([repr(line) for line in text.splitlines(keepends=True)] for text in (found, expected))
+    return "\n".join(difflib.unified_diff(old, new, f"committed/{path}", f"derived/{path}", lineterm=""))
 
 
 def write(directory: Path, expected: Mapping[str, str]) -> list[Difference]:
@@ -42,15 +47,17 @@ def write(directory: Path, expected: Mapping[str, str]) -> list[Difference]:
 
     A leftover is removed only where its header says that it was generated.
     """
-    differences = compare(directory, expected)
-    for difference in differences:
+    changed = []
+    for difference in compare(directory, expected):
         path = directory / difference.path
-        if difference.kind == "leftover":
-            if MARK in path.read_text(encoding="utf-8"):
-                path.unlink()
-        else:
+        if difference.kind != "leftover":
             write_whole({path: expected[difference.path]})
-    return differences
+        elif MARK in path.read_text(encoding="utf-8", errors="replace"):
+            path.unlink()
+        else:
+            continue  # somebody's own file
+        changed.append(difference)
+    return changed
 
 
 def _generated(directory: Path, expected: Mapping[str, str]) -> list[Path]:

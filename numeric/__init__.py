@@ -1,10 +1,18 @@
 """The numeric layer: generated kernels, and the code that runs and checks them.
 
-Importing it and running a kernel loads NumPy and no SymPy.
+Importing it loads nothing heavy; ``load`` and what comes with it load NumPy when they are first used, and
+running a kernel loads no SymPy.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from numeric.errors import BackendError, InputError, NumericError, UnknownProgramError
-from numeric.kernels import Kernel, Result, load, programs
+
+if TYPE_CHECKING:
+    from numeric.kernels import Kernel, Result, load, programs
 
 __all__ = [
     "BackendError",
@@ -16,3 +24,9 @@ __all__ = [
     "load",
     "programs",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Kernel", "Result", "load", "programs"):
+        return getattr(importlib.import_module("numeric.kernels"), name)
+    raise AttributeError(f"module 'numeric' has no attribute {name!r}")

@@ -150,6 +150,11 @@ class Program:
         return _named(self.name, "definition", self.definitions, name)
 
     @property
+    def tensors(self) -> tuple[str, ...]:
+        """The names of all inputs and definitions, in order."""
+        return (*(i.name for i in self.inputs), *(d.name for d in self.definitions))
+
+    @property
     def optional(self) -> dict[str, int]:
         """The optional inputs and the values that leaving them out stands for."""
         return {i.name: i.neutral for i in self.inputs if i.neutral is not None}

@@ -72,7 +72,8 @@ class ArrayPrinter:
         return node.name, ATOM
 
     def _print_scalar(self, node: Scalar) -> tuple[str, int]:
-        return scalar_source(node.value), ATOM if node.value.is_Atom and not node.value.is_negative else SUM
+        plain = isinstance(node.value, sp.Symbol) or (node.value.is_Integer and not node.value.is_negative)
+        return scalar_source(node.value), ATOM if plain else SUM
 
     def _print_positions(self, node: Positions) -> tuple[str, int]:
         return f"xp.arange({node.axis.size})", ATOM
@@ -97,7 +98,9 @@ class ArrayPrinter:
         if node.function in _INFIX:
             sign, strength = _INFIX[node.function]
             left, right = node.arguments
-            return f"{self._inside(left, strength)} {sign} {self._inside(right, strength + 1)}", strength
+            # Powers bind to the right and comparisons chain, so both take brackets on the left too.
+            first = strength + 1 if strength in (POWER, COMPARE) else strength
+            return f"{self._inside(left, first)} {sign} {self._inside(right, strength + 1)}", strength
         if node.function == "negative":
             return f"-{self._inside(node.arguments[0], POWER)}", PRODUCT
         return f"xp.{node.function}({', '.join(map(self.print, node.arguments))})", ATOM

@@ -24,6 +24,7 @@ class IndexPrinter:
                 letters.setdefault(axis.size, axis.name)
         self.letters = letters
         self.scope: frozenset[str] = frozenset()
+        self.bound: frozenset[str] = frozenset()
 
     def equation(self, target: Entry, value: sp.Expr) -> str:
         """``target = value``."""
@@ -102,6 +103,7 @@ class IndexPrinter:
         enclosing, self.scope = self.scope, frozenset(taken)
         text = self._inside(body, PRODUCT)
         self.scope = enclosing
+        self.bound |= {a.name for a in names.values()}
         return f"max_{''.join(letters)} {text}" if isinstance(expr, Maximum) else self.style.total(letters, text)
 
     def _sum(self, expr: sp.Add) -> str:
@@ -121,10 +123,18 @@ class IndexPrinter:
             base, power = factor.as_base_exp() if not isinstance(factor, sp.exp) else (factor, sp.S.One)
             (above if not power.is_negative else below).append(base ** abs(power) if power.is_number else factor)
         above.sort(key=self._rank)
-        text = self.style.product([self._factor(f) for f in above]) if above else "1"
-        if not below:
-            return text
-        return self.style.quotient(text, self.style.product([self._factor(f) for f in below]))
+        text = self.style.product(self._factors(above)) if above else "1"
+        return self.style.quotient(text, self.style.product(self._factors(below))) if below else text
+
+    def _factors(self, factors: list[sp.Expr]) -> list[str]:
+        """Each factor; a sum reaches to the end of its product, so later sums take other letters."""
+        enclosing, texts = self.scope, []
+        for factor in factors:
+            self.bound = frozenset()
+            texts.append(self._factor(factor))
+            self.scope |= self.bound
+        self.scope = enclosing
+        return texts
 
     def _factor(self, factor: sp.Expr) -> str:
         if isinstance(factor, sp.Pow) and not isinstance(factor, sp.exp):

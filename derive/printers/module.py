@@ -38,7 +38,7 @@ class _Module:
         self.kernel, self.plain_operations, self.namespace = kernel, plain_operations, namespace
         self.program: Program = kernel.derivation.forward
         self.derived: Program = kernel.derivation.derived
-        self.index = IndexPrinter(Text(), self.program)
+        self.index = IndexPrinter(Text({}, self.program.tensors), self.program)
         self.absent = _may_be_none(kernel)
         for name in self.program.optional.keys() - self.absent:
             raise LoweringError(
@@ -65,10 +65,11 @@ class _Module:
         yield ""
         yield from _filled(
             f"Forward ({', '.join(o.name for o in self.program.outputs)}) and backward ({gradients}) for "
-            f"{TITLES[self.namespace]}, derived from the definitions of `{self.program.name}`. Generated: do not edit, "
-            "run `backprove generate`.",
+            f"{TITLES[self.namespace]}, derived from the definitions of `{self.program.name}`.",
             "",
         )
+        yield ""
+        yield "Generated: do not edit, run `backprove generate`."
         yield ""
         plain = self.program.plain()
         optional = [*self.program.optional, *(o.name for o in self.program.outputs[1:])]

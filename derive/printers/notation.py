@@ -37,7 +37,8 @@ class Writer:
     def __init__(self, program: Program, notation: Notation, *, latex: bool = False, defaults: bool = True) -> None:
         writing = program.writing.get(notation, Writing())
         self.program, self.notation = program, notation
-        self.style: Style = Latex(writing.latex) if latex else Text(writing.text)
+        tensors = program.tensors
+        self.style: Style = Latex(writing.latex, tensors) if latex else Text(writing.text, tensors)
         self.index = IndexPrinter(self.style, program)
         self.matrix = MatrixPrinter(self.style)
         self.defaults = {p.symbol: p.default for p in program.parameters if defaults and not p.default.is_number}
@@ -52,7 +53,8 @@ class Writer:
             return self.index.print(target)
         own, name = self.style.names, str(target.tensor.name)
         if name in own and name.startswith("d"):
-            return f"{self.style.name(name)} = {type(self.style)().name(name)}"
+            plain = Latex({}, self.program.tensors) if isinstance(self.style, Latex) else Text({}, self.program.tensors)
+            return f"{self.style.name(name)} = {plain.name(name)}"
         return self.style.name(name)
 
     def value(self, target: Entry, value: sp.Expr) -> str:

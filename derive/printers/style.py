@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import sympy as sp
@@ -57,23 +57,34 @@ class Style(Protocol):
         """A sign by name: minus, times, le, ones, sum, infinity."""
 
 
+def marked_tensor(name: str, tensors: Collection[str]) -> tuple[str, str]:
+    """The mark of a cotangent (``d``) or tangent (``t``) and the tensor it belongs to, or no mark.
+
+    Only a name that is a known tensor's with a mark in front counts: ``depth`` is no gradient of ``epth``.
+    """
+    return (name[0], name[1:]) if name[:1] in ("d", "t") and name not in tensors and name[1:] in tensors else ("", name)
+
+
 class Text:
     """Unicode text for terminals and docstrings."""
 
-    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+    def __init__(self, names: Mapping[str, str] | None = None, tensors: Collection[str] = ()) -> None:
         self.names: Mapping[str, str] = dict(names or {})
+        self.tensors = frozenset(tensors)
 
     def name(self, tensor: str) -> str:
         if tensor in self.names:
             return self.names[tensor]
-        if len(tensor) > 1 and tensor[0] == "d":
-            return f"∇{self.name(tensor[1:])}"
-        if len(tensor) > 1 and tensor[0] == "t" and tensor[1].isupper():
-            return f"{tensor[1:]}\u0307"
+        mark, of = marked_tensor(tensor, self.tensors)
+        if mark == "d":
+            return f"∇{self.name(of)}"
+        if mark == "t":
+            name = self.name(of)
+            return f"{name}\u0307" if len(name) == 1 else f"∂{name}"
         return _GREEK.get(tensor, tensor)
 
     def entry(self, tensor: str, indices: Sequence[str]) -> str:
-        return f"{self.name(tensor)}[{','.join(indices)}]"
+        return f"{self.name(tensor)}[{','.join(indices)}]" if indices else self.name(tensor)
 
     def index(self, axis: str) -> str:
         return axis
@@ -124,16 +135,18 @@ class Text:
 class Latex:
     """LaTeX for documents; it renders with KaTeX and MathJax."""
 
-    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+    def __init__(self, names: Mapping[str, str] | None = None, tensors: Collection[str] = ()) -> None:
         self.names: Mapping[str, str] = dict(names or {})
+        self.tensors = frozenset(tensors)
 
     def name(self, tensor: str) -> str:
         if tensor in self.names:
             return self.names[tensor]
-        if len(tensor) > 1 and tensor[0] == "d":
-            return rf"\nabla_{{{self.name(tensor[1:])}}}\mathcal L"
-        if len(tensor) > 1 and tensor[0] == "t" and tensor[1].isupper():
-            return rf"\dot{{{tensor[1:]}}}"
+        mark, of = marked_tensor(tensor, self.tensors)
+        if mark == "d":
+            return rf"\nabla_{{{self.name(of)}}}\mathcal L"
+        if mark == "t":
+            return rf"\dot{{{self.name(of)}}}"
         if tensor in _GREEK:
             return "\\" + tensor
         return tensor if len(tensor) == 1 else rf"\mathrm{{{tensor.replace('_', ' ')}}}"
@@ -141,7 +154,7 @@ class Latex:
     def entry(self, tensor: str, indices: Sequence[str]) -> str:
         name = self.name(tensor)
         name = self.brackets(name) if name.startswith(r"\nabla") else name
-        return f"{name}_{{{' '.join(indices)}}}"
+        return f"{name}_{{{' '.join(indices)}}}" if indices else name
 
     def index(self, axis: str) -> str:
         return axis

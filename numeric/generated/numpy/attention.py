@@ -1,6 +1,7 @@
 """Scaled dot-product attention.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `attention`.
+
 Generated: do not edit, run `backprove generate`.
 
 Array operations of both passes, transposes being views: 17 for the plain program (Q, K, V to O and

@@ -1,6 +1,7 @@
 """Causal attention: key j is visible to query i where j ≤ i + offset.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `causal_attention`.
+
 Generated: do not edit, run `backprove generate`.
 
 Array operations of both passes, transposes being views: 25 for the plain program (Q, K, V to O and
