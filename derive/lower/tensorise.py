@@ -166,11 +166,12 @@ class _Tensoriser:
         pending = list(bound)
         while True:
             parts = self._merge_contained(parts, wide)
-            for axis in list(pending):
-                holders = [p for p in parts if axis in p.node.axes]
-                if len(holders) == 1:
-                    parts[parts.index(holders[0])] = self._summed(holders[0], axis)
-                    pending.remove(axis)
+            alone = next((a for a in pending if sum(a in p.node.axes for p in parts) == 1), None)
+            if alone is not None:
+                holder = next(p for p in parts if alone in p.node.axes)
+                parts[parts.index(holder)] = self._summed(holder, alone)
+                pending.remove(alone)
+                continue
             if len(parts) == 1:
                 return parts[0].node
             left, right, axis = self._pair(parts, pending, expr)
