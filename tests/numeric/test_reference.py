@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from fractions import Fraction
+
 import numpy as np
 import pytest
+import sympy as sp
 
 import numeric
+from derive.calculus import backward
+from derive.forward import program as forward_program
+from derive.proof import interpret
 from numeric.backends import Backend
 from numeric.samples import on_host
 from tests.numeric.reference import Reference, attention_reference
@@ -98,3 +105,25 @@ def test_gradients_of_broadcast_inputs_are_summed(device: Backend, program: str,
         axes = tuple(k for k, length in enumerate(padded) if length == 1 and sums[name].shape[k] != 1)
         expected = sums[name].sum(axis=axes, keepdims=True).reshape(shape)
         np.testing.assert_allclose(on_host(gradient), expected, rtol=1e-12, atol=1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kernel_equals_the_exact_interpreter_in_rationals(program: str, seed: int) -> None:
+    """Rational inputs through the symbolic oracle, exponentials kept exact, against the float64 kernel."""
+    chance, (n, m, d, d_v) = random.Random(seed), ((2, 3, 2, 1), (3, 2, 1, 2), (1, 3, 2, 2))[seed]
+
+    def drawn(rows: int, columns: int) -> list[list[Fraction]]:
+        return [[Fraction(chance.randint(-6, 6), 4) for _ in range(columns)] for _ in range(rows)]
+
+    source = forward_program(program)
+    exact = {"Q": drawn(n, d), "K": drawn(m, d), "V": drawn(m, d_v), "bias": drawn(n, m), "dO": drawn(n, d_v)}
+    values = interpret(source, {k: exact[k] for k in ("Q", "K", "V", "bias")})
+    known = {**exact, **values, "dL": [Fraction(1, 2)] * n}
+    derived = backward(source).derived
+    values |= interpret(derived, {i.name: known[i.name] for i in derived.inputs})
+    kernel = numeric.load(program)
+    result = kernel.forward(**{k: np.array(exact[k], dtype=np.float64) for k in ("Q", "K", "V", "bias")})
+    gradients = kernel.backward(result, {"O": np.array(exact["dO"], dtype=np.float64), "L": np.full(n, 0.5)})
+    for name, array in (*result.outputs.items(), *((f"d{k}", g) for k, g in gradients.items())):
+        want = np.array(sp.Matrix(values[name]).evalf(30).tolist(), dtype=np.float64).reshape(array.shape)
+        np.testing.assert_allclose(array, want, rtol=1e-13, atol=1e-15, err_msg=name)
