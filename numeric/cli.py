@@ -189,7 +189,7 @@ def run() -> None:
     """Regenerate, verify and document everything, and print one summary."""
     from derive.generate import write
     from derive.pipeline import modules
-    from numeric.terminal import console, counted, show_findings, show_summary
+    from numeric.terminal import console, earned, show_findings, show_summary
 
     out, rows = console(), []
     start = time.perf_counter()
@@ -197,12 +197,13 @@ def run() -> None:
     rows.append(("generate", f"{len(changed)} files rewritten" if changed else "kernels are up to date", _since(start)))
     start = time.perf_counter()
     findings = _findings(None, None)
-    rows.append(("verify", counted(findings), _since(start)))
+    rows.append(("verify", earned(findings), _since(start)))
     start = time.perf_counter()
     paths = _document(Path("docs/generated"), None, "row")
     rows.append(("document", ", ".join(map(str, paths)), _since(start)))
-    show_findings(out, findings)
-    show_summary(out, rows)
+    if _exit_code(findings) != HOLDS:
+        show_findings(out, findings)
+    show_summary(out, rows, findings)
     raise typer.Exit(_exit_code(findings))
 
 

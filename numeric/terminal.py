@@ -97,8 +97,7 @@ def show_findings(out: Console, findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.status == "fails":
             out.print(Text(f"{finding.program}: {finding.property} ({finding.backend}): {finding.detail}", style="red"))
-    for reason in dict.fromkeys(f"{f.backend}: {f.detail}" for f in findings if f.status == "not measured"):
-        out.print(Text(f"not measured on {reason}", style="yellow"))
+    show_unmeasured(out, findings)
     out.print(Text(counted(findings), style="bold"))
     out.print(Text("error: the worst deviation in units of what rounding may cause; up to 2 holds", style="dim"))
 
@@ -115,12 +114,28 @@ def counted(findings: Iterable[Finding]) -> str:
     return ", ".join(f"{count} {status}" for status, count in totals.items() if count) or "nothing was checked"
 
 
-def show_summary(out: Console, rows: Sequence[tuple[str, str, float]]) -> None:
-    """Stages of a run: what each did and how long it took."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="backprove run", title_justify="left")
+def earned(findings: Sequence[Finding]) -> str:
+    """How many findings earned each word, and how many fail."""
+    words = dict.fromkeys(f.evidence for f in findings if f.status == "holds")
+    parts = [f"{sum(f.evidence == word and f.status == 'holds' for f in findings)} {word}" for word in words]
+    failing = sum(f.status == "fails" for f in findings)
+    return ", ".join([*parts, *([f"{failing} fail"] if failing else [])]) or "nothing was checked"
+
+
+def show_summary(out: Console, rows: Sequence[tuple[str, str, float]], findings: Sequence[Finding]) -> None:
+    """Stages of a run: what each did and how long it took, and what was not measured."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage", style="bold")
     table.add_column("result")
     table.add_column("seconds", justify="right")
     for stage, result, seconds in rows:
         table.add_row(stage, result, f"{seconds:.1f}")
     out.print(table)
+    show_unmeasured(out, findings)
+    out.print(Text("every finding: backprove verify; the derivations: backprove derive attention", style="dim"))
+
+
+def show_unmeasured(out: Console, findings: Iterable[Finding]) -> None:
+    """What was not measured, and why; each reason once."""
+    for reason in dict.fromkeys(f"{f.backend}: {f.detail}" for f in findings if f.status == "not measured"):
+        out.print(Text(f"not measured on {reason}", style="yellow"))
