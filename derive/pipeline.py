@@ -26,6 +26,7 @@ def module(source: Program, namespace: str) -> str:
     return module_source(kernel(source), kernel(source.plain()).operations, namespace)
 
 
-def modules() -> dict[str, str]:
-    """Every generated file: path below ``numeric/generated`` to contents, in a fixed order."""
-    return {f"{target}/{name}.py": module(program(name), target) for target in TARGETS for name in names()}
+def modules(*sources: Program) -> dict[str, str]:
+    """Generated files by path, in a fixed order: of the given programs, or all those that come with the package."""
+    chosen = sources or tuple(program(name) for name in names())
+    return {f"{target}/{source.name}.py": module(source, target) for target in TARGETS for source in chosen}

@@ -36,7 +36,7 @@ Report = Literal["table", "json", "junit"]
 
 @app.command()
 def derive(
-    name: Annotated[str, typer.Argument(help="A program: attention, causal_attention.")],
+    name: Annotated[str, typer.Argument(help="attention, causal_attention, or a .py file of your own.")],
     notation: Annotated[Notation, typer.Option(help="Positions as rows, as columns, or entries.")] = "row",
     format: Annotated[Format, typer.Option(help="Terminal text, or source of a document.")] = "text",
     mode: Annotated[Mode, typer.Option(help="Gradients (reverse mode) or tangents (forward mode).")] = "backward",
@@ -72,6 +72,7 @@ def _left_out(source: Program, chosen: Program) -> list[str]:
 
 @app.command()
 def generate(
+    files: Annotated[list[Path] | None, typer.Argument(help="Definitions of your own; they need --out.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where files differ.")] = False,
     out: Annotated[Path | None, typer.Option(help="A directory of your own instead of the committed one.")] = None,
 ) -> None:
@@ -79,8 +80,10 @@ def generate(
     from derive.generate import compare, write
     from derive.pipeline import modules
 
+    if files and out is None:
+        raise NumericError("give a directory for your own kernels: --out DIR")
     directory = out or _generated()
-    expected = modules()
+    expected = modules(*_own(files or []))
     differences = compare(directory, expected) if check else write(directory, expected)
     for difference in differences:
         print(f"{difference.kind}: {difference.path}")
@@ -93,6 +96,13 @@ def generate(
     print(f"{len(expected)} files {state}")
 
 
+def _own(files: list[Path]) -> list[Program]:
+    """The programs that files define."""
+    from derive.forward import from_file
+
+    return [from_file(path) for path in files]
+
+
 def _generated() -> Path:
     import numeric.generated
 
@@ -101,7 +111,7 @@ def _generated() -> Path:
 
 @app.command()
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(help="Programs; all if none is named.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Programs or .py files; all if none is named.")] = None,
     backend: Annotated[list[str] | None, typer.Option(help="numpy or cupy; all that run here if not given.")] = None,
     only: Annotated[str, typer.Option(help="Only properties whose name holds this text.")] = "",
     format: Annotated[Report, typer.Option(help="A table, or a report for machines.")] = "table",
@@ -127,7 +137,8 @@ def _findings(names: list[str] | None, backends: list[str] | None, only: str = "
     from numeric.terminal import console
     from numeric.verify import checks
 
-    for name in names or []:
+    names = [_provided(name) if name.endswith(".py") else name for name in names or []]
+    for name in names:
         load(name)
     for asked in backends or []:
         backend(asked)
@@ -135,6 +146,20 @@ def _findings(names: list[str] | None, backends: list[str] | None, only: str = "
     err = console(stderr=True)
     shown = track(planned, "verifying", console=err, transient=True, disable=not err.is_terminal)
     return [check.run() for check in shown]
+
+
+def _provided(file: str) -> str:
+    """Generate a file's program in memory, and return its name."""
+    from derive.forward import from_file
+    from derive.pipeline import TARGETS, module
+    from numeric.backends import cupy_missing
+    from numeric.kernels import provide
+
+    own = from_file(Path(file))
+    for target in TARGETS:
+        if target == "numpy" or cupy_missing() is None:
+            provide(own.name, target, module(own, target))
+    return own.name
 
 
 def _exit_code(findings: list[Finding]) -> int:

@@ -25,10 +25,22 @@ from numeric.backends import Backend, backend, backend_of, to_backend
 from numeric.errors import UnknownProgramError
 from numeric.signature import Array, Saved, Signature
 
+_PROVIDED: dict[tuple[str, str], ModuleType] = {}
+
 
 def programs() -> tuple[str, ...]:
-    """The names of all generated programs."""
+    """The names of all generated programs that come with the package."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(generated.__path__)))
+
+
+def provide(program: str, backend_name: str, source: str) -> None:
+    """Take a generated module's source text for a program of the user's own; ``load`` then knows it.
+
+    The text is run: give only what ``backprove generate`` made.
+    """
+    module = ModuleType(f"numeric.provided.{backend_name}.{program}")
+    exec(compile(source, f"<generated {program} for {backend_name}>", "exec"), module.__dict__)
+    _PROVIDED[program, backend_name] = module
 
 
 def load(program: str, backend: str | None = None) -> Kernel:
@@ -45,7 +57,7 @@ def load(program: str, backend: str | None = None) -> Kernel:
     UnknownProgramError: there is no such program.
     BackendError: the backend is unknown, or cannot run on this machine.
     """
-    if program not in programs():
+    if program not in programs() and (program, "numpy") not in _PROVIDED:
         raise UnknownProgramError(f"there is no program {program!r}; there are {', '.join(programs())}")
     return Kernel(program, backend)
 
@@ -137,7 +149,8 @@ class Kernel:
 
 
 def _module(program: str, backend_name: str) -> ModuleType:
-    return importlib.import_module(f"numeric.generated.{backend_name}.{program}")
+    provided = _PROVIDED.get((program, backend_name))
+    return provided or importlib.import_module(f"numeric.generated.{backend_name}.{program}")
 
 
 def _cast(array: Array, dtype: Any) -> Array:

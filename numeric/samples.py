@@ -21,7 +21,8 @@ class Sample:
     """What determines one call of a kernel; the same sample always draws the same arrays.
 
     sizes: by size name; leading: leading axes of every required input; given: the optional inputs that are
-    passed; visible: the chance that an entry of a visibility is True; spread: the scale of the entries.
+    passed; cotangents: the outputs that get one, all if None; visible: the chance that an entry of a visibility
+    is True; spread: the scale of the entries.
     """
 
     program: str
@@ -31,7 +32,7 @@ class Sample:
     seed: int = 0
     given: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    cotangents: tuple[str, ...] = ("O", "L")
+    cotangents: tuple[str, ...] | None = None
     visible: float = 0.7
     spread: float = 1.0
 
@@ -51,7 +52,7 @@ class Sample:
         """Random cotangents for the sample's chosen outputs, shaped and typed like them."""
         rng = np.random.default_rng([self.seed, 2])
         drawn = {n: rng.standard_normal(tuple(a.shape)).astype(a.dtype) for n, a in result.outputs.items()}
-        return {n: drawn[n] for n in drawn if n in self.cotangents}
+        return {n: drawn[n] for n in drawn if self.cotangents is None or n in self.cotangents}
 
 
 @dataclass(frozen=True)

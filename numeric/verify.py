@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from derive.errors import AlgebraError
 from derive.forward import program as forward_program
-from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees
+from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees, takes_roots
 from derive.proof.identities import identities
 from derive.proof.prover import prove
 from numeric.arguments import ACCUMULATION
@@ -77,17 +78,24 @@ def _symbolic(name: str) -> Iterator[Check]:
 
 
 def _fingerprint(name: str) -> Finding:
-    wrong = sorted({d for seed in SEEDS for d in compacting_changed_nothing(derivation_of(name), seed)})
-    detail = f"differs in {', '.join(wrong)}" if wrong else "random points of a field of 2⁶⁷ elements, random sizes"
+    try:
+        wrong = sorted({d for seed in SEEDS for d in compacting_changed_nothing(derivation_of(name), seed)})
+    except AlgebraError as error:
+        return Finding(name, "compacting changed nothing", "symbolic", "", "not measured", None, str(error))
+    detail = f"differs in {', '.join(wrong)}" if wrong else "random points of a field of 2⁶⁸ elements, random sizes"
     return Finding(
         name, "compacting changed nothing", "symbolic", "fingerprinted", "fails" if wrong else "holds", None, detail
     )
 
 
 def _forward_mode(name: str) -> Finding:
-    wrong = [seed for seed in SEEDS if not forward_mode_agrees(derivation_of(name), seed)]
-    detail = f"differs for seeds {wrong}" if wrong else "dual numbers over fractions, random sizes"
-    return Finding(name, "forward mode agrees", "symbolic", "exact", "fails" if wrong else "holds", None, detail)
+    try:
+        wrong = [seed for seed in SEEDS if not forward_mode_agrees(derivation_of(name), seed)]
+    except AlgebraError as error:
+        return Finding(name, "forward mode agrees", "symbolic", "", "not measured", None, str(error))
+    word = "fingerprinted" if takes_roots(derivation_of(name).forward) else "exact"
+    detail = f"differs for seeds {wrong}" if wrong else "dual numbers in exact arithmetic, random sizes"
+    return Finding(name, "forward mode agrees", "symbolic", word, "fails" if wrong else "holds", None, detail)
 
 
 def _numeric(name: str, chosen: str) -> Iterator[Check]:

@@ -32,6 +32,7 @@ from derive.algebra import (
 )
 from derive.algebra.fold import Equation
 from derive.calculus.partials import partials_of
+from derive.calculus.parts import name_parts
 from derive.calculus.rules import Rule, reason_for_reduction, rule_for
 from derive.calculus.steps import Derivation, Step, marked
 from derive.forward.program import Definition, Input, Output, Program
@@ -48,7 +49,7 @@ def backward(program: Program) -> Derivation:
     ------
     DerivationError: where a definition holds something that has no derivative.
     """
-    return _Reverse(program).derive()
+    return _Reverse(name_parts(program)).derive()
 
 
 class _Reverse:
@@ -188,7 +189,7 @@ class _Reverse:
     def _reduction(self, value: sp.Expr, axes: tuple[Axis, ...]) -> Entry:
         """The name of a reduced value, defined on first use."""
         for entry, known in self.equations:
-            if known == value and isinstance(entry, Entry):
+            if known == value and isinstance(entry, Entry) and free_axes(entry) == free_axes(value):
                 return entry
         entry = Tensor(self._free_name("r"), *axes)[axes]
         rule = Rule("name a reduction", reason_for_reduction(axes, self.program))

@@ -6,6 +6,7 @@ import sympy as sp
 
 from derive.algebra import Axis, Entry, Tensor, Total, factor_common, fold, from_terms, terms_of
 from derive.calculus.partials import partials_of
+from derive.calculus.parts import name_parts
 from derive.calculus.steps import Derivation, Step, marked
 from derive.forward.program import Definition, Input, Output, Program
 
@@ -16,6 +17,7 @@ def tangent(program: Program) -> Derivation:
     The derived program's inputs are ``tX`` for every differentiable input X, and the forward tensors
     that the tangents use; its outputs are ``tY`` for every output Y.
     """
+    program = name_parts(program)
     axes: dict[str, tuple[Axis, ...]] = {i.name: i.axes for i in program.inputs if i.differentiable}
     names = marked(program, "t")
     tangents = {name: Tensor(names[name], *own) for name, own in axes.items()}

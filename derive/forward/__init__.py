@@ -1,6 +1,17 @@
 """Forward definitions: what a user writes, and all that a user writes. A family a file."""
 
-from derive.forward.catalogue import names, program
+from derive.forward.catalogue import from_file, names, program
 from derive.forward.program import Builder, Definition, Input, Output, Parameter, Program, Writing
 
-__all__ = ["Builder", "Definition", "Input", "Output", "Parameter", "Program", "Writing", "names", "program"]
+__all__ = [
+    "Builder",
+    "Definition",
+    "Input",
+    "Output",
+    "Parameter",
+    "Program",
+    "Writing",
+    "from_file",
+    "names",
+    "program",
+]

@@ -1,10 +1,13 @@
-"""The programs by name, as the command line knows them."""
+"""The programs by name, as the command line knows them; a user's file adds its own."""
 
 from __future__ import annotations
 
+import runpy
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 
-from derive.errors import DefinitionError
+from derive.errors import DefinitionError, DeriveError
 from derive.forward.attention import attention, causal_attention
 from derive.forward.program import Program
 
@@ -13,14 +16,61 @@ _PROGRAMS: dict[str, Callable[[], Program]] = {
     "causal_attention": causal_attention,
 }
 
+_OWN: dict[str, Program] = {}
+
 
 def names() -> tuple[str, ...]:
-    """The names of all programs, in order."""
+    """The names of the programs that come with the package, in order."""
     return tuple(_PROGRAMS)
 
 
 def program(name: str) -> Program:
-    """The program of that name; an unknown name is an error that lists the known ones."""
-    if name not in _PROGRAMS:
-        raise DefinitionError(f"there is no program {name!r}; there are {', '.join(_PROGRAMS)}")
-    return _PROGRAMS[name]()
+    """The program of that name, or the one that a Python file defines; an unknown name lists the known ones.
+
+    A file is run, so give only files that you would run yourself.
+    """
+    if name in _OWN:
+        return _OWN[name]
+    if name in _PROGRAMS:
+        return _PROGRAMS[name]()
+    if name.endswith(".py"):
+        return from_file(Path(name))
+    raise DefinitionError(
+        f"there is no program {name!r}; there are {', '.join(_PROGRAMS)}, or give a .py file of your own"
+    )
+
+
+def from_file(path: Path) -> Program:
+    """Run a Python file and take the one :class:`Program` that it defines at top level; add it to the catalogue.
+
+    Raises
+    ------
+    DefinitionError: the file is missing, fails (the message points at its line), or defines no program or several.
+    """
+    if not path.is_file():
+        raise DefinitionError(f"there is no file {path}")
+    try:
+        scope = runpy.run_path(str(path))
+    except DeriveError as error:
+        raise DefinitionError(f"{_where(path, error)}: {error}") from None
+    except Exception as error:
+        raise DefinitionError(f"{_where(path, error)}: {type(error).__name__}: {error}") from error
+    found = {id(value): value for value in scope.values() if isinstance(value, Program)}
+    if len(found) != 1:
+        listed = ", ".join(p.name for p in found.values()) or "none"
+        raise DefinitionError(
+            f"{path} defines {len(found)} programs ({listed}); end with: program = p.output(…).build()"
+        )
+    own = next(iter(found.values()))
+    if own.name in _PROGRAMS:
+        raise DefinitionError(f"{path}: the name {own.name!r} is taken by the package; choose another")
+    if not own.name.isidentifier():
+        raise DefinitionError(f"{path}: the name {own.name!r} cannot name a module; use letters, digits and _")
+    _OWN[own.name] = own
+    return own
+
+
+def _where(path: Path, error: BaseException) -> str:
+    """The file and the line of it that failed."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
+    return f"{path}, line {lines[-1]}" if lines else str(path)

@@ -14,6 +14,7 @@ import sympy as sp
 
 from derive.algebra import Axis, Entry, Maximum, Tensor, Total, Visible, fold, free_axes
 from derive.algebra.binders import rewrite
+from derive.algebra.templates import in_order, lettered, template
 from derive.errors import LoweringError
 from derive.forward.program import Definition, Program
 
@@ -89,7 +90,7 @@ class _Stabiliser:
 
     def stable(self, definition: Definition) -> Definition:
         """The definition in terms of shifted weights: every Peak cancels, and no bare exponential is left."""
-        value = rewrite(definition.value, lambda e: self._relative(e, definition) if isinstance(e, Total) else e)
+        value = rewrite(definition.value, lambda e: self._within(e, definition) if isinstance(e, Total) else e)
         if value == definition.value:
             return definition
         value = sp.expand_log(value)
@@ -106,6 +107,14 @@ class _Stabiliser:
             )
         return replace(definition, value=value)
 
+    def _within(self, total: sp.Expr, definition: Definition) -> sp.Expr:
+        """A sum whose quotients by inner sums are folded first: Σ_i exp(s)/Σ_j exp(s) is a sum of weights."""
+        if total.has(Peak):
+            total = fold(total, [(s.weights.target, s.unshifted) for s in self.shifts.values()])
+        return rewrite(
+            total, lambda e: self._relative(e, definition) if isinstance(e, Total) and not e.has(Peak) else e
+        )
+
     def _relative(self, total: Total, definition: Definition) -> sp.Expr:
         """Σ rest · gate · exp(s) as Peak · Σ rest · E, where s varies along the sum."""
         body, bound = total.open()
@@ -117,7 +126,7 @@ class _Stabiliser:
         gated = [f for f in factors if f**2 == f and over[0] in free_axes(f)]
         rest = sp.Mul(*(f for f in factors if f not in (*gated, sp.exp(scores[0]))))
         gates = sp.Mul(*gated)
-        axes = (*(a for a in _order(scores[0] * gates) if a != over[0]), over[0])
+        axes = (*(a for a in in_order(scores[0] * gates) if a != over[0]), over[0])
         shift = self._shift(scores[0], gates, axes, definition)
         here = dict(zip(shift.weights.axes, axes, strict=True))
         peak, weights = Peak(shift.largest.target.xreplace(here)), shift.weights.target.xreplace(here)
@@ -125,10 +134,9 @@ class _Stabiliser:
 
     def _shift(self, score: sp.Expr, gates: sp.Expr, axes: tuple[Axis, ...], definition: Definition) -> Shift:
         """The shift of scores over the last of their axes; the same scores at other axes have the same shift."""
-        places = {axis: axis.renamed(f"#{k}") for k, axis in enumerate(axes)}
-        key = Maximum(Visible(gates, score).xreplace(places), places[axes[-1]])
+        key = template(Maximum(Visible(gates, score), axes[-1]), axes)
         if key not in self.shifts:
-            names = _standing(definition, axes)
+            names = lettered(axes, definition.axes)
             score, gates = score.xreplace(names), gates.xreplace(names)
             *kept, over = (names[a] for a in axes)
             stem = f"{score.tensor.name}_max" if isinstance(score, Entry) else "score_max"
@@ -152,22 +160,3 @@ class _Stabiliser:
 
 def _is_peak(expr: sp.Expr) -> bool:
     return isinstance(expr, Peak)
-
-
-def _order(expr: sp.Expr) -> list[Axis]:
-    """The free axes of an expression in order of appearance."""
-    free = free_axes(expr)
-    seen = [a for a in sp.preorder_traversal(expr) if isinstance(a, Axis) and a in free]
-    return list(dict.fromkeys(seen))
-
-
-def _standing(definition: Definition, axes: tuple[Axis, ...]) -> dict[Axis, Axis]:
-    """Letters for axes that may be fresh: the definition's own for each size, then the same with a number."""
-    names: dict[Axis, Axis] = {}
-    for axis in axes:
-        letters = [a.name for a in definition.axes if a.size == axis.size] or ["j"]
-        candidates = (*letters, *(f"{letters[0]}{k}" for k in range(2, len(axes) + 3)))
-        used = {a.name for a in names.values()}
-        plain = axis.name if not axis.name.startswith("~") and axis.name not in used else None
-        names[axis] = axis.renamed(plain or next(c for c in candidates if c not in used))
-    return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -194,8 +195,9 @@ class _Module:
         return {n: given[n] for n in names if n in given and n not in self.absent}
 
     def _statements(self, statements: Iterable[Statement], like: str) -> Iterator[str]:
-        printer = ArrayPrinter(self.absent, like)
         for statement in statements:
+            given = frozenset({statement.guard} if statement.guard else ())
+            printer = ArrayPrinter(self.absent - given, like)
             indent = "    "
             if statement.guard:
                 yield f"    if {statement.guard} is not None:"
@@ -247,12 +249,12 @@ def _may_be_none(kernel: Kernel) -> frozenset[str]:
     program, derived = kernel.derivation.forward, kernel.derivation.derived
     optional = {i.name for i in (*program.inputs, *derived.inputs) if i.neutral is not None}
     optional -= {d.name for d in program.definitions}
+    booleans = {i.name for i in program.inputs if i.tensor.boolean}
     statements = (*kernel.forward, *kernel.backward)
-    guards = {s.guard for s in statements}
     for statement in statements:
         if statement.guard is None and not isinstance(statement.node, All):
-            alias = isinstance(statement.node, Name)
-            optional -= set() if alias else set(mentioned(statement.node)) - guards
+            alias = isinstance(statement.node, Name) and statement.node.name in booleans
+            optional -= set() if alias else set(mentioned(statement.node))
     absent = set(optional)
     for statement in statements:
         node = statement.node
@@ -273,20 +275,28 @@ def _definition(name: str, arguments: list[str], returns: str) -> Iterator[str]:
 
 
 def _wrapped(line: str) -> Iterator[str]:
-    """A statement on one line, or a long call with one argument a line."""
-    if len(line) <= WIDTH or not line.endswith(")"):
+    """A statement on one line, or one long call with an argument a line."""
+    call = re.fullmatch(r"(\s*)(\w+ = [\w.]+\()(.*)\)", line)
+    arguments = _arguments(call[3]) if call and len(line) > WIDTH else None
+    if call is None or arguments is None:
         yield line
         return
-    indent = line[: len(line) - len(line.lstrip())]
-    opening = line.index("(")
-    yield line[: opening + 1]
-    depth, start, inner = 0, 0, line[opening + 1 : -1]
-    for at, character in enumerate(f"{inner},"):
+    yield call[1] + call[2]
+    yield from (f"{call[1]}    {argument}," for argument in arguments)
+    yield f"{call[1]})"
+
+
+def _arguments(text: str) -> list[str] | None:
+    """The arguments of a call, or None where the text is not the inside of one pair of brackets."""
+    depth, start, arguments = 0, 0, []
+    for at, character in enumerate(f"{text},"):
         depth += (character in "([") - (character in ")]")
+        if depth < 0:
+            return None
         if character == "," and depth == 0:
-            yield f"{indent}    {inner[start:at].strip()},"
+            arguments.append(text[start:at].strip())
             start = at + 1
-    yield f"{indent})"
+    return arguments
 
 
 def _filled(text: str, indent: str) -> list[str]:

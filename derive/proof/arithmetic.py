@@ -128,10 +128,13 @@ class Weights:
         return self.known[key]
 
     def power(self, base: Fraction, exponent: sp.Rational) -> Fraction:
-        """An integer power; a root is treated as an unknown function."""
-        return (
-            base ** int(exponent) if exponent.q == 1 else self.function(sp.root, base, Fraction(exponent.p, exponent.q))
-        )
+        """A power; a root that is not rational is an unknown function of its argument, whose square is not that."""
+        if exponent.q == 1:
+            return base ** int(exponent)
+        root = sp.root(sp.Rational(base.numerator, base.denominator), exponent.q)
+        if root.is_Rational:
+            return Fraction(int(root.p), int(root.q)) ** int(exponent.p)
+        return self.function(sp.root, base, Fraction(1, int(exponent.q))) ** int(exponent.p)
 
     def compared(self, value: Fraction) -> sp.Expr:
         """The same rational."""

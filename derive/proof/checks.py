@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import sympy as sp
 
 from derive.algebra import Entry
 from derive.calculus import Derivation
 from derive.forward.program import Definition, Program
-from derive.proof.arithmetic import Duals, Weights
-from derive.proof.fingerprint import agree, entries, filled, small_sizes
+from derive.proof.arithmetic import Arithmetic, Duals, Number, Weights
+from derive.proof.fingerprint import (
+    FiniteField,
+    agree,
+    entries,
+    filled,
+    random_residue,
+    small_sizes,
+    with_roots,
+)
 from derive.proof.interpreter import Nested, interpret
 
 
@@ -51,18 +60,35 @@ def compacting_changed_nothing(derivation: Derivation, seed: int = 0) -> list[st
     right = whole(derivation.forward, uncompacted(derivation))
     order = {i.name: i for i in left.inputs}
     right = replace(right, inputs=tuple(order[n] for n in order if n in {i.name for i in right.inputs}))
-    return agree(left, right, small_sizes(derivation.forward, seed), seed)
+    return with_roots(lambda s: agree(left, right, small_sizes(derivation.forward, s), s), seed)
+
+
+def takes_roots(program: Program) -> bool:
+    """Whether a definition takes a root of a tensor's entries, which rational numbers cannot hold."""
+    powers = (power for d in program.definitions for power in d.value.atoms(sp.Pow))
+    return any(power.exp.is_Rational and power.exp.q != 1 and power.base.has(Entry) for power in powers)
 
 
 def forward_mode_agrees(derivation: Derivation, seed: int = 0, sizes: Mapping[str, int] | None = None) -> bool:
-    """Whether ⟨cotangent, J·v⟩ = ⟨gradient, v⟩ exactly, in rational numbers.
+    """Whether ⟨cotangent, J·v⟩ = ⟨gradient, v⟩: in rational numbers, or where roots are taken in a finite field.
 
     J·v comes from dual numbers run through the forward definitions, which shares nothing with reverse mode.
     """
+    if takes_roots(derivation.forward):
+        return with_roots(lambda s: _forward_mode(derivation, s, sizes, FiniteField(), random_residue), seed)
+    return _forward_mode(derivation, seed, sizes, Weights(seed), _fraction)
+
+
+def _forward_mode(
+    derivation: Derivation,
+    seed: int,
+    sizes: Mapping[str, int] | None,
+    arithmetic: Arithmetic,
+    draw: Callable[[random.Random], Number],
+) -> bool:
     chance = random.Random(seed)
     sizes = dict(sizes or small_sizes(derivation.forward, seed))
-    forward, weights = derivation.forward, Weights(seed)
-    duals = Duals(weights)
+    forward, duals = derivation.forward, Duals(arithmetic)
     inputs: dict[str, Nested] = {}
     moving: dict[str, Nested] = {}
     tangents: dict[str, Nested] = {}
@@ -71,29 +97,29 @@ def forward_mode_agrees(derivation: Derivation, seed: int = 0, sizes: Mapping[st
         if given.tensor.boolean:
             inputs[given.name] = moving[given.name] = filled(shape, lambda: int(chance.random() < 0.7))
             continue
-        inputs[given.name], tangents[given.name] = (filled(shape, lambda: _fraction(chance)) for _ in range(2))
+        inputs[given.name], tangents[given.name] = (filled(shape, lambda: draw(chance)) for _ in range(2))
         moving[given.name] = _paired(inputs[given.name], tangents[given.name], len(shape), duals)
-    parameters = {p.name: _fraction(chance) for p in forward.parameters if not p.symbol.is_integer}
-    values = interpret(forward, inputs, sizes=sizes, parameters=parameters, arithmetic=weights)
-    moved = interpret(forward, moving, sizes=sizes, parameters=parameters, arithmetic=duals)
-    pushed, cotangents = Fraction(0), {}
+    parameters = {p.name: draw(chance) for p in forward.parameters if not p.symbol.is_integer}
+    exact: dict[str, Any] = {"sizes": sizes, "parameters": parameters}
+    values = interpret(forward, inputs, arithmetic=arithmetic, **exact)
+    moved = interpret(forward, moving, arithmetic=duals, **exact)
+    pushed = pulled = arithmetic.number(0)
+    cotangents = {}
     for output in forward.outputs:
-        cotangent = filled([sizes[str(s)] for s in output.tensor.shape], lambda: _fraction(chance))
+        cotangent = filled([sizes[str(s)] for s in output.tensor.shape], lambda: draw(chance))
         cotangents[derivation.names[output.name]] = cotangent
         rank = len(output.axes)
-        pushed += sum(
-            c * m.tangent for c, m in zip(entries(cotangent, rank), entries(moved[output.name], rank), strict=True)
-        )
+        for weight, number in zip(entries(cotangent, rank), entries(moved[output.name], rank), strict=True):
+            pushed = pushed + weight * number.tangent
     known = {**inputs, **values, **cotangents}
     needed = {i.name: known[i.name] for i in derivation.derived.inputs}
-    gradients = interpret(derivation.derived, needed, sizes=sizes, parameters=parameters, arithmetic=weights)
-    pulled = Fraction(0)
+    gradients = interpret(derivation.derived, needed, arithmetic=arithmetic, **exact)
     for name, tangent in tangents.items():
         rank = len(forward.input(name).axes)
-        pulled += sum(
-            t * g for t, g in zip(entries(tangent, rank), entries(gradients[derivation.names[name]], rank), strict=True)
-        )
-    return pushed == pulled
+        gradient = gradients[derivation.names[name]]
+        for weight, number in zip(entries(tangent, rank), entries(gradient, rank), strict=True):
+            pulled = pulled + weight * number
+    return bool(pushed == pulled)
 
 
 def _fraction(chance: random.Random) -> Fraction:

@@ -1,8 +1,8 @@
 """Fingerprints: equality at random points of a finite field, with exp as a homomorphism.
 
 A number is a pair (a mod q, b mod p) where q divides p − 1; exp maps it to gᵃ with g of order q, so that
-exp(x + y) = exp x · exp y holds exactly. What has passed through exp or a division has no first part and
-cannot be exponentiated again. Two programs that differ as rational functions of degree D in the weights and
+exp(x + y) = exp x · exp y holds exactly. What has passed through exp has no first part and cannot be
+exponentiated again. Two programs that differ as rational functions of degree D in the weights and
 inputs agree at a random point with probability at most about D/q (Schwartz and Zippel), q = 2⁶¹ − 1.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy as sp
 
@@ -23,10 +23,10 @@ from derive.proof.interpreter import Nested, interpret
 EXPONENTS = 2**61 - 1
 """The order of the exponent group, a prime."""
 
-MODULUS = 52 * EXPONENTS + 1
-"""The field of values, a prime of which the exponent group's order divides p − 1."""
+MODULUS = 66 * EXPONENTS + 1
+"""The field of values, a prime p = 3 mod 4 of which the exponent group's order divides p − 1."""
 
-GENERATOR = pow(2, 52, MODULUS)
+GENERATOR = pow(2, 66, MODULUS)
 """An element of order ``EXPONENTS``."""
 
 
@@ -54,6 +54,23 @@ class Residue:
         return hash(self.value)
 
 
+class NoRootError(AlgebraError):
+    """A random element has no square root; draw another."""
+
+
+Answer = TypeVar("Answer")
+
+
+def with_roots(attempt: Callable[[int], Answer], seed: int) -> Answer:
+    """The first attempt, over derived seeds, in which every square root that is taken exists."""
+    for number in range(2000):
+        try:
+            return attempt(seed + 1000003 * number)
+        except NoRootError:
+            continue
+    raise AlgebraError("no random point was found at which every square root exists")
+
+
 class FiniteField:
     """The arithmetic of residues for the interpreter; log and roots are unknown functions of their argument."""
 
@@ -72,21 +89,36 @@ class FiniteField:
         if function is sp.exp:
             (x,) = args
             if x.exponent is None:
-                raise AlgebraError("exp of something that has passed through exp or a division has no fingerprint")
+                raise AlgebraError("exp of something that has passed through exp has no fingerprint")
             return Residue(None, pow(GENERATOR, x.exponent, MODULUS))
-        text = f"{function.__name__} {[a.value for a in args]}"
-        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-        return Residue(None, int.from_bytes(digest, "big") % MODULUS)
+        digests = [
+            int.from_bytes(hashlib.blake2b(f"{function.__name__} {parts}".encode(), digest_size=16).digest(), "big")
+            for parts in ([a.exponent for a in args], [a.value for a in args])
+        ]
+        known = all(a.exponent is not None for a in args)
+        return Residue(digests[0] % EXPONENTS if known else None, digests[1] % MODULUS)
 
     def power(self, base: Residue, exponent: sp.Rational) -> Residue:
         """An integer power; a negative one needs an invertible base."""
-        if exponent.q != 1:
-            return self.function(sp.root, base, self.number(exponent))
-        power = int(exponent)
-        if power >= 0:
-            first = None if base.exponent is None else pow(base.exponent, power, EXPONENTS)
-            return Residue(first, pow(base.value, power, MODULUS))
-        return Residue(None, pow(base.value, power, MODULUS))
+        if exponent.q > 2:
+            raise AlgebraError(f"a root of order {exponent.q} has no fingerprint")
+        if exponent.q == 2:
+            base = self._root(base)
+        power = int(exponent.p)
+        first = None if base.exponent is None else pow(base.exponent, power, EXPONENTS)
+        return Residue(first, pow(base.value, power, MODULUS))
+
+    def _root(self, base: Residue) -> Residue:
+        """A square root in both fields, whose orders are 3 mod 4; half of the elements have none."""
+        value = pow(base.value, (MODULUS + 1) // 4, MODULUS)
+        if value * value % MODULUS != base.value % MODULUS:
+            raise NoRootError("this element of the field has no square root")
+        if base.exponent is None:
+            return Residue(None, value)
+        first = pow(base.exponent, (EXPONENTS + 1) // 4, EXPONENTS)
+        if first * first % EXPONENTS != base.exponent % EXPONENTS:
+            raise NoRootError("this exponent has no square root")
+        return Residue(first, value)
 
     def compared(self, value: Residue) -> sp.Expr:
         """Residues have no order; all that a condition may ask is whether they are finite."""
@@ -139,6 +171,18 @@ def agree(left: Program, right: Program, sizes: Mapping[str, int], seed: int) ->
 
 
 def small_sizes(program: Program, seed: int) -> dict[str, int]:
-    """Pairwise distinct sizes of at least 2 for every size of a program, so that swapped axes show."""
-    names = list(dict.fromkeys(str(s) for i in program.inputs for s in i.tensor.shape))
-    return dict(zip(names, random.Random(seed).sample(range(2, 2 + max(len(names), 5)), len(names)), strict=True))
+    """Pairwise distinct sizes of at least 2 for every size of a program, so that swapped axes show.
+
+    Sizes under a root are squares, so that the root is rational.
+    """
+    names = list(dict.fromkeys(str(s) for i in program.inputs for s in i.tensor.shape if not s.is_Integer))
+    powers = {power for d in program.definitions for power in d.value.atoms(sp.Pow) if power.exp.is_Rational}
+    rooted = {str(s) for power in powers if power.exp.q == 2 for s in power.base.free_symbols} & set(names)
+    chance = random.Random(seed)
+    squares = dict(
+        zip(sorted(rooted), chance.sample([k * k for k in range(2, 3 + len(rooted))], len(rooted)), strict=True)
+    )
+    others = [n for n in names if n not in squares]
+    free = [k for k in range(2, 7 + len(names)) if k not in squares.values()][: max(len(others), 5)]
+    drawn = {**squares, **dict(zip(others, chance.sample(free, len(others)), strict=True))}
+    return {n: drawn[n] for n in names}

@@ -144,7 +144,7 @@ class _Machine:
         arithmetic = self.arithmetic
         if isinstance(expr, Entry):
             return self._entry(expr)
-        if expr.is_Rational:
+        if expr.is_number and not expr.has(sp.core.function.AppliedUndef):
             constant = arithmetic.number(expr)
             return lambda at: constant
         if isinstance(expr, Axis):
@@ -164,6 +164,9 @@ class _Machine:
         if isinstance(expr, Delta):
             left, right = expr.args
             return lambda at: self.one if self._index(left, at) == self._index(right, at) else self.zero
+        if isinstance(expr, sp.Pow) and expr.exp.is_Rational and expr.exp.q != 1 and self._is_made_of_sizes(expr):
+            number = arithmetic.number(expr.xreplace({s: sp.Integer(self._size(s)) for s in expr.free_symbols}))
+            return lambda at: number
         if isinstance(expr, sp.Pow) and expr.exp.is_Rational:
             base, exponent = self._compiled(expr.base), expr.exp
             return lambda at: arithmetic.power(self._shown(base(at)), exponent)
@@ -171,6 +174,12 @@ class _Machine:
             function, arguments = expr.func, [self._compiled(a) for a in expr.args]
             return lambda at: arithmetic.function(function, *(self._shown(a(at)) for a in arguments))
         raise AlgebraError(f"the interpreter cannot evaluate {type(expr).__name__} in {expr}")
+
+    def _is_made_of_sizes(self, expr: sp.Expr) -> bool:
+        """Whether an expression is a number once sizes are known: no entries, axes, sums or parameters."""
+        symbols = expr.free_symbols
+        plain = all(not isinstance(s, Axis) and s not in self.scalars and str(s) in self.sizes for s in symbols)
+        return plain and not expr.atoms(Entry, Total, Maximum)
 
     def _entry(self, expr: Entry) -> Evaluate:
         entries, indices = self.tensors[str(expr.tensor.name)], expr.indices

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+import textwrap
 import unicodedata
 from dataclasses import asdict, replace
 from functools import cache
@@ -46,7 +47,7 @@ from derive.printers.arrays import ArrayPrinter, scalar_source
 from derive.printers.derivation import Page, as_json, latex, markdown, page
 from derive.printers.index import IndexPrinter
 from derive.printers.matrix import MatrixPrinter
-from derive.printers.module import module_source
+from derive.printers.module import _wrapped, module_source
 from derive.printers.notation import NOTATIONS, Writer
 from derive.printers.style import Latex, Text
 from tests.derive.test_calculus import SMALL, derived
@@ -536,6 +537,17 @@ def test_printed_trees_compute_what_their_nodes_do(seed: int) -> None:
         node, expected = trees.draw(3)
         found = _literal(ArrayPrinter().print(node), math=math, **trees.arrays)
     np.testing.assert_allclose(np.broadcast_to(found, expected.shape), expected, rtol=1e-9)
+
+
+@settings(max_examples=150)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_wrapping_a_long_statement_keeps_its_meaning(seed: int) -> None:
+    """Lines are broken between the arguments of one call, and only where that call is the whole statement."""
+    node, _ = Trees(seed).draw(4)
+    for text in (ArrayPrinter().print(node), f"visible_only(xp, {ArrayPrinter().print(node)}, X) + Y * (X + Z)"):
+        line = f"    dX = {text}"
+        wrapped = textwrap.dedent("\n".join(_wrapped(line)))
+        assert ast.dump(ast.parse(wrapped)) == ast.dump(ast.parse(line.strip()))
 
 
 SCALARS = [

@@ -1,0 +1,83 @@
+"""Naming parts: what the compact form needs a name for gets a definition of its own. Values do not change.
+
+softmax(Σ_c Q K) becomes softmax(U) with U := Σ_c Q K, so that its gradient is one compact product after
+another; a softmax that is only part of a definition gets a name, because its row sums are shift invariant
+together with it, and not by themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import sympy as sp
+
+from derive.algebra import Axis, Entry, Tensor, Total, fold, fresh
+from derive.algebra.binders import rewrite
+from derive.algebra.templates import in_order, lettered, template
+from derive.forward import softmax
+from derive.forward.program import Definition, Program
+
+
+def name_parts(program: Program) -> Program:
+    """The program with definitions for function arguments that hold sums, and for softmaxes inside definitions.
+
+    Sums of exponentials stay where they are: they are what softmax and logsumexp are made of.
+    """
+    return _Parts({*program.tensors, *(p.name for p in program.parameters)}).named(program)
+
+
+@dataclass
+class _Parts:
+    taken: set[str]
+    known: dict[sp.Expr, Definition] = field(default_factory=dict)
+    definitions: list[Definition] = field(default_factory=list)
+
+    def named(self, program: Program) -> Program:
+        for definition in program.definitions:
+            value = rewrite(definition.value, partial(self._argument, definition))
+            definition = replace(definition, value=value)
+            if softmax.recognise(definition) is None:
+                definition = self._softmaxes(definition)
+            self.definitions.append(definition)
+        return replace(program, definitions=tuple(self.definitions))
+
+    def _argument(self, definition: Definition, node: sp.Expr) -> sp.Expr:
+        if not isinstance(node, sp.Function) or len(node.args) != 1 or not _is_worth_a_name(node.args[0]):
+            return node
+        argument = node.args[0]
+        sizes = [a.size for a in definition.axes]
+        axes = tuple(sorted(in_order(argument), key=lambda a: sizes.index(a.size) if a.size in sizes else -1))
+        part = self._part(argument, axes, definition)
+        return node.func(part.target.tensor[axes])
+
+    def _softmaxes(self, definition: Definition) -> Definition:
+        for total in sorted(definition.value.atoms(Total), key=sp.default_sort_key):
+            if len(total.axes) != 1 or not any(isinstance(f, sp.exp) for f in sp.Mul.make_args(total.body)):
+                continue
+            *kept, over = lettered((*in_order(total), fresh(total.axes[0])), definition.axes).values()
+            total = total.xreplace(dict(zip(in_order(total), kept, strict=True)))
+            entry, axes = total.body.xreplace({total.axes[0]: over}) / total, (*kept, over)
+            if fold(definition.value, [(Tensor("probe", *axes)[axes], entry)]) == definition.value:
+                continue
+            part = self._part(entry, axes, definition)
+            definition = replace(definition, value=fold(definition.value, [(part.target, part.value)]))
+        return definition
+
+    def _part(self, value: sp.Expr, axes: tuple[Axis, ...], definition: Definition) -> Definition:
+        """The definition of a part; the same part at other axes is the same definition."""
+        key = template(value, axes)
+        if key not in self.known:
+            names = lettered(axes, definition.axes)
+            candidates = (f"{definition.name}_{number}" for number in range(1, len(self.taken) + 2))
+            name = next(n for n in candidates if n not in self.taken)
+            self.taken.add(name)
+            own = tuple(names[a] for a in axes)
+            self.known[key] = Definition(Tensor(name, *own)[own], value.xreplace(names))
+            self.definitions.append(self.known[key])
+        return self.known[key]
+
+
+def _is_worth_a_name(argument: sp.Expr) -> bool:
+    totals = argument.atoms(Total)
+    return bool(totals) and bool(argument.atoms(Entry)) and not any(t.body.has(sp.exp) for t in totals)

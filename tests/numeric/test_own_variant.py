@@ -1,0 +1,151 @@
+"""A user's own definition in a file: derived, generated and verified from the command line, mistakes explained."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import numeric.cli as cli
+
+HEAD = """
+import sympy as sp
+from derive.algebra import Axis, Indicator, Total
+from derive.forward import Builder
+from derive.forward.softmax import softmax
+
+i, j, c, v = Axis("i", "n"), Axis("j", "m"), Axis("c", "d"), Axis("v", "d_v")
+p = Builder("{name}", "A variant.")
+Q, K, V = p.input("Q", i, c), p.input("K", j, c), p.input("V", j, v)
+"""
+
+VARIANTS = {
+    "softcap": """
+cap = p.parameter("cap", sp.Rational(61, 2), "the largest score")
+T = p.define("T", (i, j), sp.tanh(Total(Q[i, c] * K[j, c], c) / sp.sqrt(c.size) / cap))
+A = p.define("A", (i, j), softmax(cap * T[i, j], over=j))
+p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
+program = p.output("O").build()
+""",
+    "sliding_window": """
+width = p.parameter("width", 3, "how many keys a query sees")
+M = p.define("M", (i, j), Indicator(j <= i) * Indicator(j > i - width), values="boolean")
+A = p.define("A", (i, j), softmax(Total(Q[i, c] * K[j, c], c) / sp.sqrt(c.size), over=j, visible=M[i, j]))
+p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
+program = p.output("O").build()
+""",
+    "sigmoid": """
+b = p.input("b", j)
+W = p.define("W", (i, j), 1 / (1 + sp.exp(-Total(Q[i, c] * K[j, c], c) - b[j])))
+p.define("O", (i, v), Total(W[i, j] * V[j, v], j))
+program = p.output("O").build()
+""",
+    "normalised_queries": """
+N = p.define("N", (i,), 1 / sp.sqrt(Total(Q[i, c] ** 2, c) / c.size + sp.Rational(1, 1000)))
+A = p.define("A", (i, j), softmax(N[i] * Total(Q[i, c] * K[j, c], c), over=j))
+p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
+program = p.output("O").output("A").build()
+""",
+}
+
+
+@pytest.fixture
+def backprove(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Run the command in this process: exit code, output and errors."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["backprove", *arguments])
+        capfd.readouterr()
+        code: object = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code
+        return int(code or 0), *capfd.readouterr()  # type: ignore[call-overload]
+
+    return run
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_a_variant_is_derived_generated_and_verified(
+    backprove: Callable[..., tuple[int, str, str]], tmp_path: Path, name: str
+) -> None:
+    """Everything that the package's own programs get, from ten lines in a file."""
+    file = tmp_path / "variant.py"
+    file.write_text(HEAD.format(name=name) + VARIANTS[name], encoding="utf-8")
+    code, text, _ = backprove("derive", str(file))
+    assert code == cli.HOLDS
+    assert "∇V" in text
+    out = ("--out", str(tmp_path / "kernels"))
+    assert backprove("generate", str(file), *out)[0] == cli.HOLDS
+    assert (tmp_path / "kernels" / "numpy" / f"{name}.py").is_file()
+    assert backprove("generate", str(file), "--check", *out)[0] == cli.HOLDS
+    code, report, errors = backprove("verify", str(file), "--backend", "numpy", "--format", "json")
+    rows = json.loads(report)
+    assert code == cli.HOLDS, [r for r in rows if r["status"] != "holds"] or errors
+    assert {"outputs equal the exact interpreter", "finite differences agree"} <= {r["property"] for r in rows}
+    assert all(r["status"] == "holds" for r in rows)
+
+
+MISTAKES = {
+    "axis twice": ('p.define("S", (i, i), Q[i, c])', ["line 10", "axis i is used twice"]),
+    "loose axis": ('p.define("S", (i,), Q[i, c])', ["line 10", "axis c", "Total("]),
+    "unknown tensor": (
+        'from derive.algebra import Tensor\np.define("S", (i,), Tensor("X", i)[i])',
+        ["line 11", "X[i]"],
+    ),
+    "wrong rank": ('p.define("S", (i,), Q[i])', ["line 10", "Q has 2 axes of sizes (n, d)"]),
+    "wrong size": ('p.define("S", (i, j), Q[j, c])', ["line 10", "axis j has size m", "size n"]),
+    "a typing error": ("p.defin()", ["line 10", "AttributeError", "defin"]),
+    "no program": ("", ["0 programs", "build()"]),
+    "a taken name": (
+        'q = Builder("attention", "")\nx = q.input("x", i)\nq.define("y", (i,), x[i])\nr = q.output("y").build()',
+        ["'attention' is taken"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(MISTAKES))
+def test_a_mistake_points_at_the_line(
+    backprove: Callable[..., tuple[int, str, str]], tmp_path: Path, name: str
+) -> None:
+    """One line of error with the file, the line, what is wrong and what to do."""
+    body, facts = MISTAKES[name]
+    file = tmp_path / "wrong.py"
+    file.write_text(HEAD.format(name="wrong") + body + "\n", encoding="utf-8")
+    code, out, errors = backprove("derive", str(file))
+    assert (code, out) == (cli.USAGE, "")
+    assert len(errors.strip().splitlines()) == 1
+    for fact in [str(file), *facts]:
+        assert fact in errors, errors
+
+
+def test_what_has_no_derivative_is_refused_by_name(
+    backprove: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """Rounding a score is no differentiable thing to do; the error names the function and the definition."""
+    file = tmp_path / "rounded.py"
+    body = 'S = p.define("S", (i, j), sp.floor(Total(Q[i, c] * K[j, c], c)))\nprogram = p.output("S").build()\n'
+    file.write_text(HEAD.format(name="rounded") + body, encoding="utf-8")
+    code, _, errors = backprove("derive", str(file))
+    assert code == cli.USAGE
+    assert "rounded" in errors
+    assert "floor" in errors
+    assert "S[i, j]" in errors
+
+
+def test_own_kernels_need_a_directory_of_their_own(
+    backprove: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """They are never written among the package's."""
+    file = tmp_path / "variant.py"
+    file.write_text(HEAD.format(name="sigmoid") + VARIANTS["sigmoid"], encoding="utf-8")
+    code, _, errors = backprove("generate", str(file))
+    assert code == cli.USAGE
+    assert "--out" in errors
+    assert backprove("derive", str(tmp_path / "nowhere.py"))[0] == cli.USAGE
