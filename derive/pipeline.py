@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from derive.calculus import Derivation, backward
+from derive.errors import PrintingError
 from derive.forward import Program, names, program
 from derive.lower import Kernel, dense
-from derive.printers.module import module_source
+from derive.printers.module import TITLES, module_source
 
 TARGETS = ("numpy", "cupy")
 """The namespaces that modules are generated for."""
@@ -23,6 +24,8 @@ def kernel(source: Program) -> Kernel:
 
 def module(source: Program, namespace: str) -> str:
     """The generated module of a program for one array namespace."""
+    if namespace not in TITLES:
+        raise PrintingError(f"there is no namespace {namespace!r}; there are {', '.join(TITLES)}")
     return module_source(kernel(source), kernel(source.plain()).operations, namespace)
 
 

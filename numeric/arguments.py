@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import math
 import numbers
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -146,9 +146,12 @@ def _parameter(program: str, spec: ParameterSpec, value: Any) -> int | float:
         if isinstance(value, numbers.Integral) and not isinstance(value, bool) and abs(int(value)) <= LARGEST_INTEGER:
             return int(value)
     elif isinstance(value, numbers.Real) and not isinstance(value, bool):
-        given: Any = value
-        if abs(given) <= sys.float_info.max:  # false for NaN
-            return float(given)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
     raise InputError(f"{program}: parameter {spec.name} is {value!r}; expected {wanted} ({spec.meaning})")
 
 

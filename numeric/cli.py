@@ -70,6 +70,9 @@ def _left_out(source: Program, chosen: Program) -> list[str]:
     return inputs + [o.name for o in source.outputs if o not in chosen.outputs]
 
 
+_DONE = {"missing": "wrote", "changed": "rewrote", "leftover": "removed"}
+
+
 @app.command()
 def generate(
     files: Annotated[list[Path] | None, typer.Argument(help="Definitions of your own; they need --out.")] = None,
@@ -85,15 +88,16 @@ def generate(
     directory = out or _generated()
     expected = modules(*_own(files or []))
     differences = compare(directory, expected) if check else write(directory, expected)
+    told = {"missing": "missing", "changed": "changed", "leftover": "leftover"} if check else _DONE
     for difference in differences:
-        print(f"{difference.kind}: {difference.path}")
+        print(f"{told[difference.kind]}: {difference.path}")
         if check and difference.diff:
             print(difference.diff)
     if check and differences:
-        print(f"{len(differences)} of {len(expected)} files differ from the derivation; run: backprove generate")
+        print(f"{len(differences)} files differ from the derivation; run: backprove generate")
+        print("a leftover without the mark of generated files is yours: move it elsewhere")
         raise typer.Exit(WRONG)
-    state = "equal the derivation" if check else "written" if differences else "already up to date"
-    print(f"{len(expected)} files {state}")
+    print(f"{len(expected)} files {'equal the derivation' if check else 'are up to date'}")
 
 
 def _own(files: list[Path]) -> list[Program]:

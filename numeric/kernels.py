@@ -22,7 +22,7 @@ from typing import Any
 import numeric.generated.numpy as generated
 from numeric.arguments import ACCUMULATION, Arguments, Shape, check, check_cotangent, split, unknown_output
 from numeric.backends import Backend, backend, backend_of, to_backend
-from numeric.errors import UnknownProgramError
+from numeric.errors import InputError, UnknownProgramError
 from numeric.signature import Array, Saved, Signature
 
 _PROVIDED: dict[tuple[str, str], ModuleType] = {}
@@ -64,13 +64,14 @@ def load(program: str, backend: str | None = None) -> Kernel:
 
 @dataclass(frozen=True)
 class Result:
-    """What a forward pass returns, and what its backward pass needs.
+    """What a forward pass of a program returns, and what its backward pass needs.
 
     outputs: by name, in the inputs' dtype (statistics such as L in the accumulation dtype).
     saved: the arrays and scalars that the backward pass uses; they may share memory with the inputs,
         so leave those as they are until then.
     """
 
+    program: str
     outputs: dict[str, Array]
     saved: Saved
     backend: Backend
@@ -108,7 +109,7 @@ class Kernel:
             outputs, saved = _module(self.program, chosen.name).forward(**prepared, **arguments.parameters)
             statistics = {o.name for o in self.signature.outputs if o.statistic}
             outputs = {n: a if n in statistics else _cast(a, arguments.dtype) for n, a in outputs.items()}
-        return Result(outputs, saved, chosen, arguments)
+        return Result(self.program, outputs, saved, chosen, arguments)
 
     def backward(self, result: Result, cotangents: Mapping[str, Array]) -> dict[str, Array]:
         """Run the backward pass: gradients of Σ ⟨cotangent, output⟩ for every differentiable input given.
@@ -120,6 +121,12 @@ class Kernel:
         ------
         InputError: a cotangent's name, type, dtype or shape is wrong.
         """
+        if result.program != self.program:
+            raise InputError(f"{self.program}: this result was made by {result.program}; use that kernel's backward")
+        if not isinstance(cotangents, Mapping):
+            raise InputError(
+                f"{self.program}: cotangents are a {type(cotangents).__name__}; pass a dictionary, {{'O': dO}}"
+            )
         given = {}
         for name, cotangent in cotangents.items():
             if name not in result.outputs:

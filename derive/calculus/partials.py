@@ -94,7 +94,7 @@ def _scalar_derivative(scalar: sp.Expr, dummy: sp.Dummy, value: sp.Expr) -> sp.E
     if unknown:
         functions = sorted({type(f).__name__ for f in scalar.atoms(sp.Function) if f.has(dummy)})
         raise DerivationError(
-            f"{', '.join(functions)} has no derivative that can be used here, in {value}; "
-            "write the definition with differentiable functions, or keep this tensor out of the gradients"
+            f"{', '.join(functions)} has no derivative that can be used; write it with differentiable functions, or "
+            "as an Indicator of a condition, which is constant in the gradient"
         )
     return derivative

@@ -141,12 +141,8 @@ class _Reverse:
             self.steps.append(_step(Rule("sum over uses", reason), target, total, total))
         folded = fold(total, self.equations)
         if folded != total:
-            multiplied = equal(total, folded)
-            back = (
-                [] if multiplied else [str(t.tensor.name) for t, v in self.equations if fold(total, [(t, v)]) != total]
-            )
-            named = f"what spells {', '.join(back)} is written by name again"
-            rule = Rule("multiply out", "products over sums are multiplied out") if multiplied else Rule("fold", named)
+            multiplied = Rule("multiply out", "products over sums are multiplied out")
+            rule = multiplied if equal(total, folded) else self._folding(total)
             self.steps.append(_step(rule, target, total, folded))
         compact = factor_common(folded)
         if compact != folded:

@@ -105,4 +105,4 @@ def _step(example: Example, step: Step) -> Line:
 
 
 def _plain(example: Example, tensor: str) -> str:
-    return type(example.writer.style)().name(tensor)
+    return example.writer.plain_name(tensor)

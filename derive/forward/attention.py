@@ -42,7 +42,7 @@ def _attention(name: str, summary: str, *, causal: bool) -> Program:
     scale = p.parameter("scale", 1 / sp.sqrt(c.size), "multiplies the scores before the bias is added")
     visible = mask[i, j] * Indicator(sp.Ne(bias[i, j], -sp.oo))  # NaN is not −∞: it stays visible and shows
     if causal:
-        offset = p.parameter("offset", sp.S.Zero, "key j is visible to query i where j <= i + offset")
+        offset = p.parameter("offset", 0, "key j is visible to query i where j <= i + offset", integer=True)
         visible *= Indicator(j <= i + offset)
 
     M = p.define("M", (i, j), visible, values="boolean")

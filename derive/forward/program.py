@@ -6,6 +6,7 @@ about an operation is written down anywhere.
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -210,6 +211,33 @@ def _named(program: str, kind: str, items: Sequence[Item], name: str) -> Item:
     raise DefinitionError(f"{program} has no {kind} {name!r}; it has {known}")
 
 
+RESERVED = frozenset(
+    [
+        "xp",
+        "math",
+        "Array",
+        "Saved",
+        "SIGNATURE",
+        "forward",
+        "backward",
+        "outputs",
+        "dict",
+        "str",
+        "float",
+        "int",
+        "tuple",
+        "all_of",
+        "as_numbers",
+        "filled",
+        "transposed",
+        "visible_matmul",
+        "visible_max",
+        "visible_only",
+    ]
+)
+"""Names that generated code needs for itself."""
+
+
 class Builder:
     """Collects a program's parts in the order in which they are written.
 
@@ -240,18 +268,25 @@ class Builder:
         self._inputs.append(Input(tensor, axes, meaning, optional))
         return tensor
 
-    def parameter(self, name: str, default: sp.Expr, meaning: str = "") -> sp.Symbol:
-        """Declare a scalar parameter: an integer if its default is one, else a real number."""
+    def parameter(self, name: str, default: sp.Expr | int, meaning: str = "", *, integer: bool = False) -> sp.Symbol:
+        """Declare a scalar parameter, a real number unless ``integer`` is asked for; it gets no gradient."""
         default = sp.sympify(default)
         self._take(name)
-        symbol = sp.Symbol(name, integer=True) if default.is_integer else sp.Symbol(name, real=True)
+        symbol = sp.Symbol(name, integer=True) if integer else sp.Symbol(name, real=True)
         self._parameters.append(Parameter(symbol, default, meaning))
         return symbol
 
     def define(self, name: str, axes: tuple[Axis, ...], value: sp.Expr, *, values: Values = "real") -> Tensor:
         """Add the definition ``name[axes] := value``; errors name the definition and what is wrong with it."""
         tensor = self._new(name, axes, values)
-        value = sp.sympify(value)
+        if isinstance(value, str):
+            raise DefinitionError(f"{self.name}: {name} is defined by the text {value!r}; text is never evaluated")
+        try:
+            value = sp.sympify(value)
+        except sp.SympifyError as error:
+            raise DefinitionError(
+                f"{self.name}: {name} is defined by something that is no expression: {error}"
+            ) from None
         loose = sorted(a.name for a in free_axes(value) - set(axes))
         if loose:
             raise DefinitionError(
@@ -295,6 +330,10 @@ class Builder:
         )
 
     def _take(self, name: str) -> None:
+        if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED:
+            raise DefinitionError(
+                f"{self.name}: {name!r} cannot name a variable in generated code; choose another name"
+            )
         if name in self._tensors or name in {p.name for p in self._parameters}:
             raise DefinitionError(f"{self.name}: {name} is already there; every tensor is defined once")
 

@@ -7,11 +7,19 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.algebra import Axis, Total, free_axes, powers_of
+from derive.errors import DefinitionError
 from derive.forward.program import Definition
 
 
 def softmax(score: sp.Expr, over: Axis, visible: sp.Expr | int = 1) -> sp.Expr:
-    """``visible · exp(score) / Σ_over visible · exp(score)``; ``visible`` is 0 or 1."""
+    """``visible · exp(score) / Σ_over visible · exp(score)``; ``visible`` is 0 or 1.
+
+    Raises
+    ------
+    DefinitionError: the score does not vary over the axis.
+    """
+    if over not in free_axes(sp.sympify(score)):
+        raise DefinitionError(f"softmax over {over}: the score {score} does not have that axis")
     weight = visible * sp.exp(score)
     return weight / Total(weight, over)
 

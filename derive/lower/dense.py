@@ -6,7 +6,7 @@ share; turn definitions into array expressions; keep what the backward pass uses
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import sympy as sp
@@ -16,7 +16,7 @@ from derive.calculus import Derivation
 from derive.forward.program import Definition, Program
 from derive.lower.arrays import Node, Zeros, filled, mentioned, operations
 from derive.lower.stabilise import RELIES_ON, stabilise_together
-from derive.lower.tensorise import Support, tensorise
+from derive.lower.tensorise import Support, is_gate, tensorise
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,9 @@ def dense(derivation: Derivation) -> Kernel:
     relies_on = (RELIES_ON,) if (stable, derived) != (derivation.forward, derivation.derived) else ()
     forward, backward = _share_scaled(stable, derived)
     support: dict[Tensor, tuple[Definition, sp.Expr]] = {}
-    first = tuple(_statements(forward, support))
-    second = tuple(_statements(backward, support))
+    sources = {gradient: name for name, gradient in derivation.names.items()}
+    first = tuple(_statements(forward, support, sources))
+    second = tuple(_statements(backward, support, sources))
     outside = [n for s in second for n in (*mentioned(s.node), *([s.guard] if s.guard else []))]
     ready = {d.name for d in forward.definitions} | {i.name for i in forward.inputs}
     saved = tuple(n for n in dict.fromkeys(outside) if n in ready)
@@ -70,7 +71,10 @@ def _alive(statements: tuple[Statement, ...], program: Program, saved: tuple[str
     return tuple(kept)
 
 
-def _statements(program: Program, support: dict[Tensor, tuple[Definition, sp.Expr]]) -> Iterator[Statement]:
+def _statements(
+    program: Program, support: dict[Tensor, tuple[Definition, sp.Expr]], sources: Mapping[str, str]
+) -> Iterator[Statement]:
+    """Statements in order; ``sources`` gives the input whose gradient a derived name is, for gradients that are 0."""
     optional = {i.tensor for i in program.inputs if i.neutral == 0}
     for definition in program.definitions:
         terms = sp.Add.make_args(definition.value)
@@ -79,7 +83,7 @@ def _statements(program: Program, support: dict[Tensor, tuple[Definition, sp.Exp
             added = added[1:]  # something has to be there: the first of them is then required
         base = definition.value - sp.Add(*(t for t, _ in added))
         if base == 0:
-            yield Statement(definition.name, definition.axes, Zeros(definition.axes, _gradient_of(definition, program)))
+            yield Statement(definition.name, definition.axes, Zeros(definition.axes, sources[definition.name]))
             continue
         gate = _hiding(definition, support)
         node = tensorise(base, definition.axes, support=_support(support), boolean=definition.target.tensor.boolean)
@@ -91,12 +95,6 @@ def _statements(program: Program, support: dict[Tensor, tuple[Definition, sp.Exp
             support[definition.target.base] = (definition, gate)
 
 
-def _gradient_of(definition: Definition, program: Program) -> str:
-    """The input whose gradient a derived definition is; a gradient of 0 takes its shape."""
-    output = program.output(definition.name)
-    return output.meaning.rsplit(" ", 1)[-1]
-
-
 def _optional_entry(term: sp.Expr, optional: set[Tensor]) -> Entry | None:
     """The optional input that a summand is, up to sign, else None."""
     bare = -term if term.could_extract_minus_sign() else term
@@ -105,13 +103,16 @@ def _optional_entry(term: sp.Expr, optional: set[Tensor]) -> Entry | None:
 
 def _hiding(definition: Definition, support: dict[Tensor, tuple[Definition, sp.Expr]]) -> sp.Expr | None:
     """The visibility that a definition's value is a multiple of, at the definition's axes, else None."""
+    if definition.target.tensor.boolean:
+        return None
+    gates = []
     for factor in sp.Mul.make_args(definition.value):
-        if isinstance(factor, Entry) and factor.tensor.boolean and definition.target.tensor != factor.tensor:
-            return None if definition.target.tensor.boolean else factor
-        if isinstance(factor, Entry) and factor.base in support:
+        if is_gate(factor):
+            gates.append(factor)
+        elif isinstance(factor, Entry) and factor.base in support:
             source, gate = support[factor.base]
-            return gate.xreplace(dict(zip(source.axes, factor.indices, strict=True)))
-    return None
+            gates.append(gate.xreplace(dict(zip(source.axes, factor.indices, strict=True))))
+    return sp.Mul(*gates) if gates else None
 
 
 def _support(support: dict[Tensor, tuple[Definition, sp.Expr]]) -> Support:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import sympy as sp
 
@@ -90,7 +91,9 @@ class _Stabiliser:
 
     def stable(self, definition: Definition) -> Definition:
         """The definition in terms of shifted weights: every Peak cancels, and no bare exponential is left."""
-        value = rewrite(definition.value, lambda e: self._within(e, definition) if isinstance(e, Total) else e)
+        value = definition.value
+        for pure in (True, False):  # a sum of weights alone makes the shift, and weighted sums then share it
+            value = rewrite(value, partial(self._within, definition, pure))
         if value == definition.value:
             return definition
         value = sp.expand_log(value)
@@ -103,19 +106,20 @@ class _Stabiliser:
         if shifted:
             scores = ", ".join(str(s.largest.value) for s in shifts if s.largest.target.base in shifted)
             raise LoweringError(
-                f"{definition.target} depends on a shift of the scores {scores}: {RELIES_ON} does not hold for it"
+                f"{definition.target} depends on a shift of the scores {scores}: {RELIES_ON} does not hold for it; "
+                "divide by the same sum of exponentials, or take its logarithm"
             )
         return replace(definition, value=value)
 
-    def _within(self, total: sp.Expr, definition: Definition) -> sp.Expr:
-        """A sum whose quotients by inner sums are folded first: Σ_i exp(s)/Σ_j exp(s) is a sum of weights."""
-        if total.has(Peak):
-            total = fold(total, [(s.weights.target, s.unshifted) for s in self.shifts.values()])
-        return rewrite(
-            total, lambda e: self._relative(e, definition) if isinstance(e, Total) and not e.has(Peak) else e
-        )
+    def _within(self, definition: Definition, pure: bool, node: sp.Expr) -> sp.Expr:
+        """A sum relative to its shift; quotients by inner sums are folded first: Σ_i exp(s)/Σ_j exp(s) sums weights."""
+        if not isinstance(node, Total):
+            return node
+        if node.has(Peak):
+            return fold(node, [(s.weights.target, s.unshifted) for s in self.shifts.values()])
+        return self._relative(node, definition, pure)
 
-    def _relative(self, total: Total, definition: Definition) -> sp.Expr:
+    def _relative(self, total: Total, definition: Definition, pure: bool) -> sp.Expr:
         """Σ rest · gate · exp(s) as Peak · Σ rest · E, where s varies along the sum."""
         body, bound = total.open()
         factors = sp.Mul.make_args(body)
@@ -127,14 +131,18 @@ class _Stabiliser:
         rest = sp.Mul(*(f for f in factors if f not in (*gated, sp.exp(scores[0]))))
         gates = sp.Mul(*gated)
         axes = (*(a for a in in_order(scores[0] * gates) if a != over[0]), over[0])
-        shift = self._shift(scores[0], gates, axes, definition)
+        key = template(Maximum(Visible(gates, scores[0]), axes[-1]), axes)
+        if (rest == 1) != pure or (not pure and key not in self.shifts):
+            return total
+        shift = self._shift(key, scores[0], gates, axes, definition)
         here = dict(zip(shift.weights.axes, axes, strict=True))
         peak, weights = Peak(shift.largest.target.xreplace(here)), shift.weights.target.xreplace(here)
         return peak * Total(rest * weights, *bound)
 
-    def _shift(self, score: sp.Expr, gates: sp.Expr, axes: tuple[Axis, ...], definition: Definition) -> Shift:
+    def _shift(
+        self, key: sp.Expr, score: sp.Expr, gates: sp.Expr, axes: tuple[Axis, ...], definition: Definition
+    ) -> Shift:
         """The shift of scores over the last of their axes; the same scores at other axes have the same shift."""
-        key = template(Maximum(Visible(gates, score), axes[-1]), axes)
         if key not in self.shifts:
             names = lettered(axes, definition.axes)
             score, gates = score.xreplace(names), gates.xreplace(names)

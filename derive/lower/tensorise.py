@@ -63,7 +63,7 @@ class _Tensoriser:
     def build(self, expr: sp.Expr, order: Axes) -> Node:
         """A node for an expression; its axes are those of ``order`` that the expression has, in that order."""
         axes = tuple(a for a in order if a in free_axes(expr))
-        if _is_gate(expr):
+        if is_gate(expr):
             condition = self._all([expr], order)
             return Number(condition.axes, condition)
         if isinstance(expr, Entry):
@@ -87,7 +87,7 @@ class _Tensoriser:
     def condition(self, expr: sp.Expr, order: Axes) -> Node:
         """A product of 0/1 factors as a condition."""
         gates = list(sp.Mul.make_args(expr))
-        if not all(_is_gate(g) for g in gates):
+        if not all(is_gate(g) for g in gates):
             raise LoweringError(f"{expr} is no condition: a boolean definition is a product of 0/1 factors")
         return self._all(gates, order)
 
@@ -117,7 +117,7 @@ class _Tensoriser:
             base, power = factor.as_base_exp() if not isinstance(factor, sp.exp) else (factor, sp.S.One)
             if not free_axes(factor) and not factor.atoms(Entry, Total, Maximum):
                 scalars *= factor
-            elif _is_gate(factor):
+            elif is_gate(factor):
                 gates.append(factor)
             elif power.is_Rational and power.q <= 2:
                 (above if power > 0 else below).append((base, abs(power)))
@@ -182,8 +182,8 @@ class _Tensoriser:
     def _parts(self, body: sp.Expr, wide: Axes) -> list[_Part]:
         """The factors of a product; a 0/1 factor selects from the first factor that has all its axes."""
         factors = sorted(sp.Mul.make_args(body), key=_spelling)
-        parts = [_Part(self.build(f, wide), self._hides(f)) for f in factors if not _is_gate(f)]
-        for gate in filter(_is_gate, factors):
+        parts = [_Part(self.build(f, wide), self._hides(f)) for f in factors if not is_gate(f)]
+        for gate in filter(is_gate, factors):
             own = free_axes(gate)
             part = next((p for p in parts if own <= set(p.node.axes)), None)
             if part is None:
@@ -307,7 +307,8 @@ _COMPARISONS = {
 }
 
 
-def _is_gate(factor: sp.Expr) -> bool:
+def is_gate(factor: sp.Expr) -> bool:
+    """Whether a factor is 0 or 1: it shows or hides what it multiplies."""
     return isinstance(factor, Indicator) or (isinstance(factor, Entry) and factor.tensor.boolean)
 
 

@@ -145,7 +145,8 @@ class _Module:
         ]
         kept = [f"{n}: Array | None" if n in self.absent else f"{n}: Array" for n in self.kernel.saved]
         scalars = [f"{n}: float" for n in self._saved_scalars()] + [f"{n}: int" for n in self._saved_size_names()]
-        yield from _definition("backward", [*arguments, "*", *kept, *scalars], "dict[str, Array]")
+        keywords = ["*", *kept, *scalars] if kept or scalars else []
+        yield from _definition("backward", [*arguments, *keywords], "dict[str, Array]")
         yield f'    """{self.derived.summary}'
         yield ""
         yield from self._shapes(tuple(cotangents), "    ")

@@ -47,14 +47,18 @@ class Writer:
         """A tensor's name: the convention's own letter if it has one."""
         return self.style.name(tensor)
 
+    def plain_name(self, tensor: str) -> str:
+        """A tensor's name without the convention's letters: ∇A, where the convention says G̃."""
+        plain = Latex({}, self.program.tensors) if isinstance(self.style, Latex) else Text({}, self.program.tensors)
+        return plain.name(tensor)
+
     def left(self, target: Entry) -> str:
         """The left side of a definition: the name, with its meaning where the convention renames a gradient."""
         if self.notation == "index":
             return self.index.print(target)
         own, name = self.style.names, str(target.tensor.name)
         if name in own and name.startswith("d"):
-            plain = Latex({}, self.program.tensors) if isinstance(self.style, Latex) else Text({}, self.program.tensors)
-            return f"{self.style.name(name)} = {plain.name(name)}"
+            return f"{self.style.name(name)} = {self.plain_name(name)}"
         return self.style.name(name)
 
     def value(self, target: Entry, value: sp.Expr) -> str:

@@ -41,10 +41,30 @@ def test_a_program_holds_its_parts_in_order() -> None:
     assert built.axis_meaning == {"i": "queries"}
 
 
-def test_an_integer_default_makes_an_integer_parameter() -> None:
+def test_a_parameter_is_real_unless_an_integer_is_asked_for() -> None:
+    """A temperature of 1 may become 1.5; an offset may not."""
     p = scores()
-    assert p.parameter("offset", 0).is_integer
+    assert p.parameter("offset", 0, integer=True).is_integer
+    assert not p.parameter("temperature", 1).is_integer
     assert not p.parameter("scale", sp.Rational(1, 2)).is_integer
+
+
+@pytest.mark.parametrize("name", ["lambda", "Q-1", "A b", "∇", "xp", "math", "visible_only", "1x", ""])
+def test_a_name_must_be_usable_in_generated_code(name: str) -> None:
+    """Keywords, spaces, and the names that generated code needs are refused."""
+    with pytest.raises(DefinitionError, match="cannot name a variable"):
+        scores().input(name, i)
+
+
+def test_text_is_never_evaluated() -> None:
+    """A definition is an expression; a string is refused, whatever it says."""
+    with pytest.raises(DefinitionError, match="text is never evaluated"):
+        scores().define("T", (i,), "__import__('os').getcwd()")
+
+
+def test_a_softmax_runs_over_an_axis_of_its_score() -> None:
+    with pytest.raises(DefinitionError, match=r"softmax over c: the score S\[i, j\] does not have that axis"):
+        softmax(S[i, j], over=c)
 
 
 REFUSED: dict[str, tuple[Callable[[Builder], object], str]] = {

@@ -171,3 +171,22 @@ def test_what_is_visible_and_not_a_number_shows(program: str) -> None:
         outputs = kernel.forward(**inputs).outputs["O"]
         assert np.isnan(outputs[0, 1]).any(), name
         assert not np.isnan(outputs[0, 2]).any(), name
+
+
+def test_a_scale_may_be_any_number_type() -> None:
+    """NumPy scalars of any width are numbers, and give no warning."""
+    kernel = numeric.load("attention")
+    expected = kernel.forward(**_inputs(scale=0.5)).outputs["O"]
+    for number in (np.float16(0.5), np.float32(0.5), np.float64(0.5)):
+        np.testing.assert_array_equal(kernel.forward(**_inputs(scale=number)).outputs["O"], expected)
+    with pytest.raises(numeric.InputError, match="scale"):
+        kernel.forward(**_inputs(scale=10**400))
+
+
+def test_a_result_belongs_to_its_kernel() -> None:
+    """Another program's result, or cotangents that are no dictionary, are refused."""
+    result = numeric.load("causal_attention").forward(**_inputs())
+    with pytest.raises(numeric.InputError, match="made by causal_attention"):
+        numeric.load("attention").backward(result, {})
+    with pytest.raises(numeric.InputError, match="pass a dictionary"):
+        numeric.load("causal_attention").backward(result, np.ones(3))  # type: ignore[arg-type]

@@ -31,11 +31,42 @@ p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
 program = p.output("O").build()
 """,
     "sliding_window": """
-width = p.parameter("width", 3, "how many keys a query sees")
+width = p.parameter("width", 3, "how many keys a query sees", integer=True)
 M = p.define("M", (i, j), Indicator(j <= i) * Indicator(j > i - width), values="boolean")
 A = p.define("A", (i, j), softmax(Total(Q[i, c] * K[j, c], c) / sp.sqrt(c.size), over=j, visible=M[i, j]))
 p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
 program = p.output("O").build()
+""",
+    "inline_window": """
+near = Indicator(j <= i - 1) * Indicator(j >= i - 3)
+A = p.define("A", (i, j), softmax(Total(Q[i, c] * K[j, c], c), over=j, visible=near))
+p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
+program = p.output("O").build()
+""",
+    "differential": """
+R = p.input("R", j, c)
+weight = p.parameter("weight", 1)
+first, second = softmax(Total(Q[i, c] * K[j, c], c), over=j), softmax(Total(Q[i, c] * R[j, c], c), over=j)
+p.define("O", (i, v), Total((first - weight * second) * V[j, v], j))
+program = p.output("O").build()
+""",
+    "entropy": """
+A = p.define("A", (i, j), softmax(Total(Q[i, c] * K[j, c], c), over=j))
+p.define("H", (i,), -Total(A[i, j] * sp.log(A[i, j]), j))
+p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
+program = p.output("O").output("H").output("A").build()
+""",
+    "decaying": """
+t = p.input("t", i)
+S = p.define("S", (i, j), Total(Q[i, c] * K[j, c], c) * sp.exp(-t[i]))
+A = p.define("A", (i, j), softmax(S[i, j], over=j))
+p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
+program = p.output("O").build()
+""",
+    "residual": """
+p.define("O", (j, v), V[j, v] + V[j, v])
+U = p.define("U", (i, c), 2 * Q[i, c])
+program = p.output("O").output("U").build()
 """,
     "sigmoid": """
 b = p.input("b", j)
