@@ -211,30 +211,9 @@ def _named(program: str, kind: str, items: Sequence[Item], name: str) -> Item:
     raise DefinitionError(f"{program} has no {kind} {name!r}; it has {known}")
 
 
-RESERVED = frozenset(
-    [
-        "xp",
-        "math",
-        "Array",
-        "Saved",
-        "SIGNATURE",
-        "forward",
-        "backward",
-        "outputs",
-        "dict",
-        "str",
-        "float",
-        "int",
-        "tuple",
-        "all_of",
-        "as_numbers",
-        "filled",
-        "transposed",
-        "visible_matmul",
-        "visible_max",
-        "visible_only",
-    ]
-)
+_HELPERS = ("all_of", "as_numbers", "filled", "transposed", "visible_matmul", "visible_max", "visible_only")
+_BUILTINS = ("xp", "math", "Array", "Saved", "SIGNATURE", "dict", "str", "float", "int", "tuple")
+RESERVED = frozenset((*_HELPERS, *_BUILTINS, "forward", "backward", "outputs"))
 """Names that generated code needs for itself."""
 
 

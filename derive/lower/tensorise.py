@@ -269,6 +269,7 @@ class _Tensoriser:
 
     def _all(self, gates: list[sp.Expr], axes: Axes) -> Node:
         """One visibility by itself; several as a conjunction over all their axes, positions first."""
+        gates = list(dict.fromkeys(factor for gate in gates for factor in sp.Mul.make_args(gate)))
         gates = sorted(gates, key=lambda g: (bool(g.atoms(Entry)), isinstance(g, Indicator), _spelling(g)))
         union = tuple(a for a in axes if any(a in free_axes(g) for g in gates))
         nodes = tuple(self._gate(gate, axes) for gate in gates)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from derive.algebra import Axis, Delta, Entry, Tensor, Total, fold, fresh, from_terms, terms_of
+from derive.algebra import Axis, Delta, Entry, Tensor, Total, fold, free_axes, fresh, from_terms, terms_of
 from derive.algebra.binders import rewrite
 from derive.calculus import backward
 from derive.calculus.partials import partials
@@ -23,8 +23,15 @@ SEEN = "every query sees a key (where it sees none, A is 0 and so are both sides
 
 
 def identities(program: Program) -> tuple[Identity, ...]:
-    """The identities of a program of the attention family: one with Q, K, V, weights A and output O."""
-    if not {"S", "A", "O"} <= {d.name for d in program.definitions}:
+    """The identities of a program whose scores are scale · Q Kᵀ plus what does not depend on Q and K; else none."""
+    names = {d.name for d in program.definitions}
+    if not ({"S", "A", "O"} <= names and {"Q", "K", "V"} <= {i.name for i in program.inputs}):
+        return ()
+    Q, K = program.input("Q").entry, program.input("K").entry
+    scale, scores = sp.Symbol("scale", real=True), program.definition("S").value
+    shared = tuple(free_axes(Q) & free_axes(K))
+    rest = scores - scale * Total(Q * K, *shared)
+    if any(entry.base in (Q.base, K.base) for entry in rest.atoms(Entry)):
         return ()
     return tuple(_Attention(program).identities())
 
