@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from pathlib import Path
 
@@ -36,30 +34,20 @@ def test_python_examples_run() -> None:
     assert float(scope["error"]) < 1  # type: ignore[arg-type]
 
 
-def test_the_variant_generates_a_module_that_runs() -> None:
-    """The ten-line variant prints a module, whose gradient of the gains is right by finite differences."""
+def test_the_variant_is_derived_generated_and_verified(tmp_path: Path) -> None:
+    """The README's own variant in a file: its shown lines are printed, and everything about it holds."""
     variant = next(b for b in _blocks("python") if "tempered" in b)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(variant, {})
-    module: dict[str, object] = {}
-    exec(printed.getvalue(), module)
-    rng = np.random.default_rng(1)
-    inputs = {
-        "Q": rng.normal(size=(3, 4)),
-        "K": rng.normal(size=(5, 4)),
-        "V": rng.normal(size=(5, 2)),
-        "g": rng.normal(size=5),
-    }
-    dO, step = rng.normal(size=(3, 2)), 1e-6
-
-    def loss(g: np.ndarray) -> float:
-        return float((module["forward"](**{**inputs, "g": g})[0]["O"] * dO).sum())  # type: ignore[operator]
-
-    _, saved = module["forward"](**inputs)  # type: ignore[operator]
-    dg = module["backward"](dO, **saved)["g"]  # type: ignore[operator]
-    slopes = [(loss(inputs["g"] + step * e) - loss(inputs["g"] - step * e)) / (2 * step) for e in np.eye(5)]
-    np.testing.assert_allclose(dg, slopes, rtol=1e-7, atol=1e-8)
+    file = tmp_path / "tempered.py"
+    file.write_text(variant, encoding="utf-8")
+    runner = CliRunner()
+    derived = runner.invoke(app, ["derive", str(file)])
+    printed = _normalised(derived.output)
+    shown = next(b for b in _blocks("console") if "derive tempered.py" in b)
+    for line in _normalised(shown):
+        if not line.startswith("$") and line != "…":
+            assert line in printed, line
+    assert runner.invoke(app, ["generate", str(file), "--out", str(tmp_path / "kernels")]).exit_code == 0
+    assert runner.invoke(app, ["verify", str(file), "--backend", "numpy"]).exit_code == 0
 
 
 def test_shown_output_is_the_output() -> None:
@@ -67,7 +55,7 @@ def test_shown_output_is_the_output() -> None:
     runner = CliRunner()
     for command, arguments in (
         ("derive attention", ["derive", "attention"]),
-        ("verify", ["verify", "attention", "--only", "sum"]),
+        ("verify attention", ["verify", "attention", "--only", "sum"]),
     ):
         shown = next(b for b in _blocks("console") if f"$ backprove {command}" in b)
         printed = _normalised(runner.invoke(app, arguments).output)
