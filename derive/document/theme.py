@@ -39,7 +39,7 @@ math { font-family: "Latin Modern Math", "STIX Two Math", "Cambria Math", "TeX G
 }
 .line:last-child { border-bottom: 0; }
 .label { flex-basis: 100%; font-size: 0.85rem; color: var(--quiet); }
-.formula { max-width: 100%; overflow-x: auto; overflow-y: hidden; padding: 0.35rem 0; }
+.formula { max-width: 100%; overflow-x: auto; overflow-y: hidden; padding: 0.35rem 0.7rem 0.35rem 0; }
 .formula math { width: max-content; margin: 0; font-size: 1.06em; }
 .note { max-width: 100%; font-size: 0.93rem; color: var(--quiet); line-height: 1.5; }
 .mark { font-size: 0.78rem; font-weight: 600; text-transform: uppercase; letter-spacing: 0.06em; }
