@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: run test check setup setup-peers setup-gpu bench clean
+.PHONY: run test check docs setup setup-peers setup-gpu bench clean
 
 run: setup          ## regenerate the kernels, verify everything, write the worked example, print a summary
 	$(BIN)/backprove run
@@ -30,6 +30,10 @@ setup-peers: setup  ## PyTorch (CPU) and ONNX, for comparisons with other implem
 
 setup-gpu: setup    ## CuPy with the CUDA 13.0 libraries
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gpu]'
+
+docs: setup         ## the pages as a site, warnings being errors
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python -m sphinx -W -q -b html docs docs/_build
 
 bench: setup        ## interleaved medians; never part of the tests
 	$(BIN)/backprove bench derive

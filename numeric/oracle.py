@@ -14,7 +14,7 @@ import numpy as np
 from derive.calculus import Derivation, backward
 from derive.forward import Program, program
 from derive.proof import Duals, RunningErrors, interpret
-from derive.proof.arithmetic import Decimals
+from derive.proof.arithmetic import Arithmetic, Balls, Decimals
 from numeric.arguments import ACCUMULATION
 from numeric.samples import Arrays, Run
 
@@ -30,9 +30,18 @@ def derivation_of(name: str) -> Derivation:
     return backward(program(name))
 
 
-def exact_run(name: str, inputs: Arrays, cotangents: Arrays, parameters: Mapping[str, Any]) -> Exact:
-    """Every tensor of a program's forward and backward pass, in many digits with running error bounds."""
-    derivation, arithmetic = derivation_of(name), RunningErrors()
+def exact_run(
+    name: str,
+    inputs: Arrays,
+    cotangents: Arrays,
+    parameters: Mapping[str, Any],
+    arithmetic: Arithmetic | None = None,
+) -> Exact:
+    """Every tensor of a program's forward and backward pass, in many digits with running error bounds.
+
+    Another ``arithmetic`` gives another kind of numbers: :class:`derive.proof.arithmetic.Balls` encloses them.
+    """
+    derivation, arithmetic = derivation_of(name), arithmetic or RunningErrors()
     forward, derived = derivation.forward, derivation.derived
     leading = _leading(forward, inputs)
     full = {n: _stretched(forward, n, a, leading) for n, a in inputs.items()}
@@ -76,6 +85,24 @@ def scaled_error(computed: Host, exact: Host) -> float:
         raise ValueError(f"shapes differ: {computed.shape} and {exact.shape}")
     deviations = [_deviation(float(got), want.value) for got, want in zip(computed.flat, exact.flat, strict=True)]
     return worst(np.array(deviations, dtype=float).reshape(exact.shape), rounding(exact, computed.dtype.name))
+
+
+def bounded_error(made: Run, name: str) -> float:
+    """The largest scaled error of a run against rigorous balls around the exact values: a bound, not an estimate."""
+    arguments = (name, made.inputs, made.cotangents, made.parameters)
+    units, balls = exact_run(*arguments), exact_run(*arguments, Balls())
+    errors = [0.0]
+    for tensor, array in (*made.outputs.items(), *((f"d{n}", g) for n, g in made.gradients.items())):
+        deviations = [_ball_deviation(float(x), ball) for x, ball in zip(array.flat, balls[tensor].flat, strict=True)]
+        shaped = np.array(deviations, dtype=float).reshape(array.shape)
+        errors.append(worst(shaped, rounding(units[tensor], array.dtype.name)))
+    return max(errors)
+
+
+def _ball_deviation(got: float, ball: Any) -> float:
+    if np.isinf(got):
+        return 0.0 if float(ball.mid()) == got else float("inf")
+    return float(abs(ball - got).upper())
 
 
 def rounding(exact: Host, storage: str) -> Host:
@@ -134,7 +161,7 @@ def _sizes(forward: Program, full: Arrays) -> dict[str, int]:
     return sizes
 
 
-def _nested(array: Host, arithmetic: RunningErrors) -> Any:
+def _nested(array: Host, arithmetic: Arithmetic) -> Any:
     if array.ndim == 0:
         return arithmetic.number(float(array))
     return [_nested(row, arithmetic) for row in array]

@@ -1,7 +1,8 @@
 """Everything that is claimed of every program, checked once, each with the word that it earned.
 
 The words (strongest first): *proved* for all sizes by canonical form; *fingerprinted* at random points of a
-finite field; *exact* in rational arithmetic; *checked* in floating point within a multiple of rounding.
+finite field; *exact* in rational arithmetic; *bounded* by rigorous balls around the exact values; *checked* in
+floating point within a multiple of rounding.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from derive.proof.prover import prove
 from numeric.arguments import ACCUMULATION
 from numeric.backends import NAMES, Backend, backend, cupy_missing
 from numeric.kernels import Kernel, load
-from numeric.oracle import derivation_of
+from numeric.oracle import bounded_error, derivation_of
 from numeric.properties import LIMIT, Property
 from numeric.properties_attention import properties_for
-from numeric.samples import Sample, dtype
+from numeric.samples import Sample, dtype, run
 
 Status = Literal["holds", "fails", "not measured"]
 SEEDS = range(3)
@@ -111,6 +112,22 @@ def _numeric(name: str, chosen: str) -> Iterator[Check]:
             return _measured(kernel, device, prop)
 
         yield Check(name, prop.name, chosen, measure)
+    yield Check(name, "results lie in rigorous balls", chosen, lambda: _bounded(kernel, device))
+
+
+def _bounded(kernel: Kernel, device: Backend) -> Finding:
+    """Every entry of every result within the limit of a rigorous ball, where python-flint gives balls."""
+    name, largest, where = "results lie in rigorous balls", 0.0, ""
+    for sample in samples(kernel, device):
+        made = run(kernel, device, sample.inputs(kernel.signature), sample.output_cotangents, sample.parameters)
+        try:
+            error = bounded_error(made, kernel.program)
+        except AlgebraError as reason:
+            return Finding(kernel.program, name, device.name, "", "not measured", None, str(reason))
+        if error >= largest:
+            largest, where = error, f"{sample.dtype}, sizes {dict(sample.sizes)}, seed {sample.seed}"
+    status: Status = "holds" if largest <= LIMIT else "fails"
+    return Finding(kernel.program, name, device.name, "bounded", status, largest, where)
 
 
 def _measured(kernel: Kernel, device: Backend, prop: Property) -> Finding:

@@ -6,6 +6,7 @@ with integer exponents.
 
 from __future__ import annotations
 
+import importlib
 import random
 from dataclasses import dataclass
 from fractions import Fraction
@@ -290,3 +291,62 @@ class RunningErrors:
     def compared(self, value: Bounded) -> sp.Expr:
         """The value."""
         return self.base.compared(value.value)
+
+
+class Balls:
+    """Real numbers enclosed in balls with rigorous radii (Arb, through python-flint).
+
+    Whatever is computed with them contains the exact value, so a deviation from a ball is bounded, not estimated.
+    """
+
+    def __init__(self, bits: int = 160) -> None:
+        try:
+            self.flint = importlib.import_module("flint")
+        except ImportError as error:
+            raise AlgebraError(f"rigorous balls need python-flint ({error}); pip install python-flint") from None
+        self.flint.ctx.prec = bits
+
+    def number(self, value: Any) -> Any:
+        """A ball around an exact number; floats are exact."""
+        arb, rational = self.flint.arb, None
+        if isinstance(value, (sp.Rational, Fraction)):
+            rational = (int(value.p), int(value.q)) if isinstance(value, sp.Rational) else value.as_integer_ratio()
+        elif value in (sp.oo, -sp.oo):
+            return arb("inf") if value == sp.oo else arb("-inf")
+        elif isinstance(value, sp.Basic):
+            return self._constant(value)
+        return arb(self.flint.fmpq(*rational)) if rational else arb(value)
+
+    def _constant(self, value: sp.Basic) -> Any:
+        """Roots and functions of exact numbers, by way of their parts."""
+        if isinstance(value, sp.Pow):
+            return self.power(self.number(value.base), value.exp)
+        if isinstance(value, sp.Mul):
+            product = self.number(1)
+            for factor in value.args:
+                product = product * self.number(factor)
+            return product
+        raise AlgebraError(f"no ball is known for the constant {value}")
+
+    def function(self, function: type[sp.Function], *args: Any) -> Any:
+        """Arb's function of the same name."""
+        (x,) = args
+        if function is sp.log and x == 0:
+            return self.flint.arb("-inf")
+        known = getattr(x, function.__name__, None)
+        if known is None:
+            raise AlgebraError(f"Arb has no function {function.__name__}")
+        return known()
+
+    def power(self, base: Any, exponent: sp.Rational) -> Any:
+        """An integer power, or one of the square root."""
+        if exponent.q > 2:
+            raise AlgebraError(f"no ball is known for the power {exponent}")
+        base = base.sqrt() if exponent.q == 2 else base
+        raised = base ** abs(int(exponent.p))
+        return 1 / raised if exponent < 0 else raised
+
+    def compared(self, value: Any) -> sp.Expr:
+        """The middle of a ball: inputs are exact, and conditions are on inputs."""
+        middle = float(value.mid())
+        return sp.oo * (1 if middle > 0 else -1) if middle in (float("inf"), float("-inf")) else sp.Float(middle)
