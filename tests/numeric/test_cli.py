@@ -109,10 +109,10 @@ def test_unknown_options_are_bad_usage(backprove: Backprove) -> None:
 
 def test_verify_reports_every_word_it_earned(backprove: Backprove) -> None:
     """JSON and JUnit hold the same findings as the table."""
-    asked = ("verify", "attention", "--backend", "numpy", "--only", "ro")
+    asked = ("verify", "attention", "--backend", "numpy", "--only", "row")
     rows = json.loads(backprove(*asked, "--format", "json").stdout)
     assert {row["evidence"] for row in rows} == {"proved", "checked"}
-    for only, evidence in (("compacting", "fingerprinted"), ("forward mode", "exact")):
+    for only, evidence in (("compacting", "fingerprinted"), ("forward mode", "exact"), ("rigorous", "bounded")):
         some = json.loads(backprove("verify", "attention", "--only", only, "--format", "json").stdout)
         assert evidence in {row["evidence"] for row in some}
     assert all(row["status"] == "holds" for row in rows)
