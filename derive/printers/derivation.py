@@ -130,12 +130,41 @@ def _displayed(lines: tuple[Line, ...]) -> list[str]:
 
 
 def latex(document: Page) -> str:
-    """An ``align*`` environment per part, ready to paste."""
-    parts = []
-    for title, lines in (("Forward", document.forward), ("Backward", document.result)):
-        body = " \\\\\n".join(rf"  {line.left} &= {line.right} && \text{{{line.rule}}}" for line in lines)
-        parts.append(f"% {title}\n\\begin{{align*}}\n{body}\n\\end{{align*}}")
-    return "\n\n".join(parts) + "\n"
+    """Forward definitions, steps and result, ready to paste; needs amsmath."""
+    return (
+        "\n\n".join(
+            [
+                f"% Forward\n{_aligned(document.forward)}",
+                f"% Steps\n{_enumerated(document.steps)}",
+                f"% {document.mode.replace('-', ' ').capitalize()}\n{_aligned(document.result)}",
+            ]
+        )
+        + "\n"
+    )
+
+
+def _aligned(lines: tuple[Line, ...]) -> str:
+    """Equations under one another, each with its rule."""
+    body = " \\\\\n".join(rf"  {line.left} &= {line.right} && \text{{{_escaped(line.rule)}}}" for line in lines)
+    return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
+
+
+def _enumerated(steps: tuple[Line, ...]) -> str:
+    """Numbered steps: rule and reason, what it starts from, and what it gives."""
+    items = []
+    for step in steps:
+        formula = rf"{step.left} = {step.right}"
+        if step.before:
+            formula = rf"{step.before} \quad\Longrightarrow\quad {formula}"
+        items.append(rf"  \item \textbf{{{_escaped(step.rule)}}}: {_escaped(step.reason)}. \[ {formula} \]")
+    return "\n".join(["\\begin{enumerate}", *items, "\\end{enumerate}"])
+
+
+def _escaped(text: str) -> str:
+    """Words for LaTeX text: what it would take as commands is escaped."""
+    for character in "_#%&$":
+        text = text.replace(character, f"\\{character}")
+    return text.replace("ᵀ", r"\textsuperscript{T}").replace("^", r"\^{}")
 
 
 def as_json(document: Page) -> str:

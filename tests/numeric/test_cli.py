@@ -59,6 +59,7 @@ def test_derive_prints_every_combination(backprove: Backprove, program: str, not
             source = backprove(*asked, *more, "--format", style).stdout
             assert source.count("{") == source.count("}")
             assert source.count("$$") % 2 == 0
+            assert all(step["rule"] in source for step in page["steps"]), "every step is in every format"
 
 
 def test_row_notation_reads_like_the_short_answer(backprove: Backprove) -> None:
