@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from derive.algebra.binders import Binder, Total
-from derive.algebra.terms import Term, from_terms, terms_of
+from derive.algebra.terms import Term, from_terms, merge, terms_of
 
 
 def canonical(expr: sp.Expr) -> sp.Expr:
@@ -25,7 +25,14 @@ def _pass(expr: sp.Expr) -> sp.Expr:
 
 
 def _inner(term: Term) -> dict[sp.Expr, sp.Expr]:
-    return {_canonical_arguments(base): power for base, power in term.powers.items()}
+    """Canonical factors; several sums that divide are multiplied out into one: 1/((a+1)(b+1)) is 1/(ab+a+b+1)."""
+    powers = {_canonical_arguments(base): power for base, power in term.powers.items()}
+    divisors = {b: p for b, p in powers.items() if isinstance(b, sp.Add) and p.is_Integer and p < 0}
+    if len(divisors) > 1:
+        product = canonical(sp.Mul(*(base**-power for base, power in divisors.items())))
+        powers = {b: p for b, p in powers.items() if b not in divisors}
+        powers = merge(powers, {product: sp.Integer(-1)})
+    return powers
 
 
 def _canonical_arguments(expr: sp.Expr) -> sp.Expr:
