@@ -20,12 +20,13 @@ from numeric.arguments import ACCUMULATION
 from numeric.backends import NAMES, Backend, backend, cupy_missing
 from numeric.kernels import Kernel, load
 from numeric.oracle import bounded_error, derivation_of
-from numeric.properties import LIMIT, Property
+from numeric.properties import LIMIT, Body
 from numeric.properties_attention import properties_for
 from numeric.samples import Sample, dtype, run
 
 Status = Literal["holds", "fails", "not measured"]
 SEEDS = range(3)
+BALLS = "results lie in rigorous balls"
 
 
 @dataclass(frozen=True)
@@ -109,36 +110,34 @@ def _numeric(name: str, chosen: str) -> Iterator[Check]:
     for prop in properties_for(kernel):
 
         def measure(prop=prop) -> Finding:  # type: ignore[no-untyped-def]
-            return _measured(kernel, device, prop)
+            return _measured(kernel, device, prop.name, "checked", prop.body)
 
         yield Check(name, prop.name, chosen, measure)
-    yield Check(name, "results lie in rigorous balls", chosen, lambda: _bounded(kernel, device))
+    yield Check(name, BALLS, chosen, lambda: _bounded(kernel, device))
 
 
 def _bounded(kernel: Kernel, device: Backend) -> Finding:
     """Every entry of every result within the limit of a rigorous ball, where python-flint gives balls."""
-    name, largest, where = "results lie in rigorous balls", 0.0, ""
-    for sample in samples(kernel, device):
-        made = run(kernel, device, sample.inputs(kernel.signature), sample.output_cotangents, sample.parameters)
-        try:
-            error = bounded_error(made, kernel.program)
-        except AlgebraError as reason:
-            return Finding(kernel.program, name, device.name, "", "not measured", None, str(reason))
-        if error >= largest:
-            largest, where = error, f"{sample.dtype}, sizes {dict(sample.sizes)}, seed {sample.seed}"
-    status: Status = "holds" if largest <= LIMIT else "fails"
-    return Finding(kernel.program, name, device.name, "bounded", status, largest, where)
+    try:
+        return _measured(kernel, device, BALLS, "bounded", _ball_error)
+    except AlgebraError as reason:
+        return Finding(kernel.program, BALLS, device.name, "", "not measured", None, str(reason))
 
 
-def _measured(kernel: Kernel, device: Backend, prop: Property) -> Finding:
-    """The worst scaled error of a property over the samples, and where it was reached."""
+def _ball_error(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    made = run(kernel, device, sample.inputs(kernel.signature), sample.output_cotangents, sample.parameters)
+    return bounded_error(made, kernel.program)
+
+
+def _measured(kernel: Kernel, device: Backend, name: str, evidence: str, body: Body) -> Finding:
+    """The worst scaled error of a property's body over the samples, and where it was reached."""
     worst, where = 0.0, ""
     for sample in samples(kernel, device):
-        error = prop.body(kernel, device, sample)
+        error = body(kernel, device, sample)
         if error is not None and error >= worst:
             worst, where = error, f"{sample.dtype}, sizes {dict(sample.sizes)}, seed {sample.seed}"
     holds = worst <= LIMIT
-    return Finding(kernel.program, prop.name, device.name, "checked", "holds" if holds else "fails", worst, where)
+    return Finding(kernel.program, name, device.name, evidence, "holds" if holds else "fails", worst, where)
 
 
 def samples(kernel: Kernel, device: Backend) -> Iterator[Sample]:

@@ -16,7 +16,7 @@ from derive.algebra import Axis, Entry, Tensor, Total, fold, fresh
 from derive.algebra.binders import rewrite
 from derive.algebra.templates import in_order, lettered, template
 from derive.forward import softmax
-from derive.forward.program import Definition, Program
+from derive.forward.program import Definition, Program, unused
 
 
 def name_parts(program: Program) -> Program:
@@ -24,7 +24,7 @@ def name_parts(program: Program) -> Program:
 
     Sums of exponentials stay where they are: they are what softmax and logsumexp are made of.
     """
-    return _Parts({*program.tensors, *(p.name for p in program.parameters)}).named(program)
+    return _Parts(program.names).named(program)
 
 
 @dataclass
@@ -69,8 +69,7 @@ class _Parts:
         key = template(value, axes)
         if key not in self.known:
             names = lettered(axes, definition.axes)
-            candidates = (f"{definition.name}_{number}" for number in range(1, len(self.taken) + 2))
-            name = next(n for n in candidates if n not in self.taken)
+            name = unused(definition.name, self.taken, numbered=True)
             self.taken.add(name)
             own = tuple(names[a] for a in axes)
             self.known[key] = Definition(Tensor(name, *own)[own], value.xreplace(names))

@@ -35,7 +35,7 @@ from derive.calculus.partials import partials_of
 from derive.calculus.parts import name_parts
 from derive.calculus.rules import Rule, reason_for_reduction, rule_for
 from derive.calculus.steps import Derivation, Step, marked
-from derive.forward.program import Definition, Input, Output, Program
+from derive.forward.program import Definition, Input, Output, Program, unused
 
 
 def backward(program: Program) -> Derivation:
@@ -187,16 +187,12 @@ class _Reverse:
         for entry, known in self.equations:
             if known == value and isinstance(entry, Entry) and free_axes(entry) == free_axes(value):
                 return entry
-        entry = Tensor(self._free_name("r"), *axes)[axes]
+        taken = self.program.names | {str(e.tensor.name) for e, _ in self.equations}
+        entry = Tensor(unused("r", taken), *axes)[axes]
         rule = Rule("name a reduction", reason_for_reduction(axes, self.program))
         self.steps.append(_step(rule, entry, value, value))
         self._define(entry, value)
         return entry
-
-    def _free_name(self, stem: str) -> str:
-        taken = {str(e.tensor.name) for e, _ in self.equations} | self.axes.keys()
-        taken |= {p.name for p in self.program.parameters}
-        return next(n for k in range(1, len(taken) + 2) if (n := stem if k == 1 else f"{stem}{k}") not in taken)
 
     def _define(self, target: Entry, value: sp.Expr) -> None:
         self.definitions.append(Definition(target, value))

@@ -7,8 +7,9 @@ about an operation is written down anywhere.
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TypeVar
 
 import sympy as sp
@@ -156,6 +157,11 @@ class Program:
         return (*(i.name for i in self.inputs), *(d.name for d in self.definitions))
 
     @property
+    def names(self) -> set[str]:
+        """The names of all tensors and parameters: what a new name must differ from."""
+        return {*self.tensors, *(p.name for p in self.parameters)}
+
+    @property
     def optional(self) -> dict[str, int]:
         """The optional inputs and the values that leaving them out stands for."""
         return {i.name: i.neutral for i in self.inputs if i.neutral is not None}
@@ -198,6 +204,12 @@ class Program:
                 needed |= {e.base for e in definition.value.atoms(Entry)}
                 definitions.insert(0, definition)
         return replace(self, definitions=tuple(definitions), outputs=outputs)
+
+
+def unused(stem: str, taken: Collection[str], *, numbered: bool = False) -> str:
+    """The first of ``stem, stem2, stem3 …`` that is not taken; if numbered, of ``stem_1, stem_2 …``."""
+    names = (f"{stem}_{k}" for k in count(1)) if numbered else (stem if k == 1 else f"{stem}{k}" for k in count(1))
+    return next(name for name in names if name not in taken)
 
 
 Item = TypeVar("Item", Input, Output, Definition)

@@ -7,7 +7,6 @@ exp(s)/Peak folds into the shifted weights, log Peak is max, and no Peak may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,7 +16,7 @@ from derive.algebra import Axis, Entry, Maximum, Tensor, Total, Visible, fold, f
 from derive.algebra.binders import rewrite
 from derive.algebra.templates import in_order, lettered, template
 from derive.errors import LoweringError
-from derive.forward.program import Definition, Program
+from derive.forward.program import Definition, Program, unused
 
 RELIES_ON = "shift invariance"
 
@@ -66,9 +65,8 @@ def stabilise_together(*programs: Program) -> tuple[Program, ...]:
     ------
     LoweringError: a definition whose value depends on the shift.
     """
-    names = {i.name for p in programs for i in p.inputs} | {d.name for p in programs for d in p.definitions}
-    names |= {q.name for p in programs for q in p.parameters}
-    return tuple(_Stabiliser.over(programs, names))
+    stabiliser = _Stabiliser(set().union(*(p.names for p in programs)))
+    return tuple([stabiliser.stable_program(program) for program in programs])
 
 
 @dataclass
@@ -76,18 +74,15 @@ class _Stabiliser:
     taken: set[str]
     shifts: dict[sp.Expr, Shift] = field(default_factory=dict)
 
-    @classmethod
-    def over(cls, programs: tuple[Program, ...], names: set[str]) -> Iterator[Program]:
-        stabiliser = cls(names)
-        for program in programs:
-            definitions: list[Definition] = []
-            for definition in program.definitions:
-                known = len(stabiliser.shifts)
-                stable = stabiliser.stable(definition)
-                for shift in list(stabiliser.shifts.values())[known:]:
-                    definitions += shift.definitions
-                definitions.append(stable)
-            yield replace(program, definitions=tuple(definitions))
+    def stable_program(self, program: Program) -> Program:
+        """The program with stable definitions, and the shifts that it is the first to need before them."""
+        definitions: list[Definition] = []
+        for definition in program.definitions:
+            known = len(self.shifts)
+            stable = self.stable(definition)
+            definitions += [part for shift in list(self.shifts.values())[known:] for part in shift.definitions]
+            definitions.append(stable)
+        return replace(program, definitions=tuple(definitions))
 
     def stable(self, definition: Definition) -> Definition:
         """The definition in terms of shifted weights: every Peak cancels, and no bare exponential is left."""
@@ -149,7 +144,7 @@ class _Stabiliser:
             *kept, over = (names[a] for a in axes)
             stem = f"{score.tensor.name}_max" if isinstance(score, Entry) else "score_max"
             own = ((stem, tuple(kept)), ("E", (*kept, over)), ("Z", tuple(kept)))
-            top, weights, total = (Tensor(self._unused(name), *tensor)[tensor] for name, tensor in own)
+            top, weights, total = (self._named(name, tensor) for name, tensor in own)
             self.shifts[key] = Shift(
                 Definition(top, Maximum(Visible(gates, score), over)),
                 Definition(weights, gates * sp.exp(score - top)),
@@ -159,11 +154,10 @@ class _Stabiliser:
             )
         return self.shifts[key]
 
-    def _unused(self, name: str) -> str:
-        candidates = (name, *(f"{name}{k}" for k in range(2, len(self.taken) + 3)))
-        unused = next(n for n in candidates if n not in self.taken)
-        self.taken.add(unused)
-        return unused
+    def _named(self, stem: str, axes: tuple[Axis, ...]) -> Entry:
+        name = unused(stem, self.taken)
+        self.taken.add(name)
+        return Tensor(name, *axes)[axes]
 
 
 def _is_peak(expr: sp.Expr) -> bool:
