@@ -5,7 +5,6 @@ This module joins the two layers; it loads SymPy, and nothing that runs kernels 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,10 +23,16 @@ Exact = dict[str, Host]
 """Object arrays of bounded numbers by tensor name."""
 
 
-@functools.cache
+_DERIVATIONS: dict[tuple[object, ...], Derivation] = {}
+
+
 def derivation_of(name: str) -> Derivation:
-    """The derivation behind a generated program."""
-    return backward(program(name))
+    """The derivation behind a program, made once for each set of definitions that bears the name."""
+    source = program(name)
+    key = (name, source.inputs, source.parameters, source.definitions, source.outputs)
+    if key not in _DERIVATIONS:
+        _DERIVATIONS[key] = backward(source)
+    return _DERIVATIONS[key]
 
 
 def exact_run(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import sympy as sp
 
 from derive.algebra import Axis, Indicator, Total
@@ -20,11 +22,13 @@ WRITING = {
 }
 
 
+@cache
 def attention() -> Program:
     """Every query sees every key, but for what ``mask`` and ``bias`` hide."""
     return _attention("attention", "Scaled dot-product attention.", causal=False)
 
 
+@cache
 def causal_attention() -> Program:
     """Query i sees key j where j ≤ i + offset: 0 is top-left, m − n is bottom-right."""
     return _attention(

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import numeric.cli as cli
+from derive.forward import from_file
+from numeric.oracle import derivation_of
 
 HEAD = """
 import sympy as sp
@@ -182,3 +184,13 @@ def test_own_kernels_need_a_directory_of_their_own(
     assert code == cli.USAGE
     assert "--out" in errors
     assert backprove("derive", str(tmp_path / "nowhere.py"))[0] == cli.USAGE
+
+
+def test_a_changed_file_is_derived_anew(tmp_path: Path) -> None:
+    """The oracle goes by the definitions, not by the name that they bear."""
+    file, values = tmp_path / "twice.py", []
+    for factor in (2, 3):
+        body = f'p.define("O", (i, c), {factor} * Q[i, c] ** 2)\nprogram = p.output("O").build()\n'
+        file.write_text(HEAD.format(name="twice") + body, encoding="utf-8")
+        values.append(str(derivation_of(from_file(file).name).derived.definition("dQ").value))
+    assert values == ["4*Q[i, c]*dO[i, c]", "6*Q[i, c]*dO[i, c]"]
