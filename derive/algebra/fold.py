@@ -6,7 +6,7 @@ sum-of-products form, where Σ_j dA[i,j]·e^S[i,j]/Z[i] shows A[i,j] although Z 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import sympy as sp
 
@@ -21,20 +21,59 @@ Equation = tuple[sp.Indexed, sp.Expr]
 Pattern = tuple[sp.Indexed, Term]
 
 
-def fold(expr: sp.Expr, equations: Sequence[Equation]) -> sp.Expr:
-    """Write an expression with the names of the given equations wherever their values occur in it.
+def fold(expr: sp.Expr, equations: Iterable[Equation]) -> sp.Expr:
+    """Write an expression with the names of the given equations wherever their values occur in it."""
+    return Equations(equations).fold(expr)
+
+
+class Equations:
+    """Definitions to fold into, found by the tensors that they mention: a fold looks only at what could occur.
 
     Every replacement puts one name for at least two factors, or for one compound factor, so folding ends;
     it is repeated until nothing changes, because a name may complete the value of another.
     """
-    patterns = [
-        (target, only)
-        for target, value in equations
-        if (only := _pattern(value)) is not None and free_axes(target) <= free_axes(value)
-    ]
-    while (folded := _fold_all(expr, patterns)) != expr:
-        expr = folded
-    return expr
+
+    def __init__(self, equations: Iterable[Equation] = ()) -> None:
+        self._patterns: list[tuple[Pattern, frozenset[sp.Basic]]] = []
+        self._with: dict[sp.Basic | None, list[int]] = {}
+        self._named: dict[sp.Expr, list[sp.Indexed]] = {}
+        for target, value in equations:
+            self.add(target, value)
+
+    def add(self, target: sp.Indexed, value: sp.Expr) -> None:
+        """One more equation, tried after those that are there."""
+        self._named.setdefault(value, []).append(target)
+        pattern = _pattern(value)
+        if pattern is None or not free_axes(target) <= free_axes(value):
+            return
+        tensors = frozenset(entry.base for entry in _entries(pattern.powers))
+        key = min(tensors, key=lambda t: (len(self._with.get(t, ())), str(t)), default=None)
+        self._with.setdefault(key, []).append(len(self._patterns))
+        self._patterns.append(((target, pattern), tensors))
+
+    def fold(self, expr: sp.Expr) -> sp.Expr:
+        """The expression in terms of the equations' names."""
+        while (folded := _fold_all(expr, self._candidates(expr))) != expr:
+            expr = folded
+        return expr
+
+    def name_of(self, value: sp.Expr) -> sp.Indexed | None:
+        """The entry that was defined as exactly this value, over all its axes."""
+        named = self._named.get(value, ())
+        return next((entry for entry in named if free_axes(entry) == free_axes(value)), None)
+
+    def spelled_in(self, expr: sp.Expr) -> list[str]:
+        """The names of the equations whose values occur in an expression as it stands."""
+        return [str(p[0].base.name) for p in self._candidates(expr) if Equations([_equation(p)]).fold(expr) != expr]
+
+    def _candidates(self, expr: sp.Expr) -> list[Pattern]:
+        present = {entry.base for entry in expr.atoms(sp.Indexed)}
+        places = sorted(place for key in (*present, None) for place in self._with.get(key, ()))
+        return [self._patterns[place][0] for place in places if self._patterns[place][1] <= present]
+
+
+def _equation(pattern: Pattern) -> Equation:
+    return pattern[0], from_terms([pattern[1]])
 
 
 def _pattern(value: sp.Expr) -> Term | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.algebra import Axis, Binder, Delta, Entry, Indicator, Tensor, Total
+from derive.algebra.functions import KINKED
 from derive.errors import DerivationError
 from derive.forward.program import Definition, Program
 
@@ -88,8 +89,25 @@ def _depends(part: sp.Expr, tensor: Tensor) -> bool:
     return any(entry.base == tensor for entry in part.atoms(Entry))
 
 
+def _subgradient(derivative: sp.Expr) -> sp.Expr:
+    """Jumps in a derivative as indicators, which are constants when differentiated again.
+
+    abs has slope 0 at 0, and so has max(x, c) where x = c; at a tie of two tensors each takes half.
+    """
+
+    def jump(function: sp.Function) -> sp.Expr:
+        x = function.args[0]
+        above, below = Indicator(x > 0), Indicator(x < 0)
+        if isinstance(function, sp.sign):
+            return above - below
+        return above if len(x.atoms(sp.Dummy)) == 1 else (1 + above - below) / 2
+
+    jumps = {f: jump(f) for f in derivative.atoms(sp.Heaviside, sp.sign)} if derivative.atoms(*KINKED) else {}
+    return derivative.xreplace(jumps)
+
+
 def _scalar_derivative(scalar: sp.Expr, dummy: sp.Dummy, value: sp.Expr) -> sp.Expr:
-    derivative = sp.diff(scalar, dummy)
+    derivative = _subgradient(sp.diff(scalar, dummy))
     unknown = derivative.atoms(sp.Derivative, sp.Subs, sp.DiracDelta)
     if unknown:
         functions = sorted({type(f).__name__ for f in scalar.atoms(sp.Function) if f.has(dummy)})

@@ -1,7 +1,7 @@
 """Naming parts: what the compact form needs a name for gets a definition of its own. Values do not change.
 
 softmax(Σ_c Q K) becomes softmax(U) with U := Σ_c Q K, so that its gradient is one compact product after
-another; a softmax that is only part of a definition gets a name, because its row sums are shift invariant
+another; x·tanh(x) becomes x·T with T := tanh(x), whose gradient 1 − T² needs no second tanh; a softmax that is only part of a definition gets a name, because its row sums are shift invariant
 together with it, and not by themselves.
 """
 
@@ -14,13 +14,18 @@ import sympy as sp
 
 from derive.algebra import Axis, Entry, Tensor, Total, fold, fresh
 from derive.algebra.binders import rewrite
+from derive.algebra.functions import Sigmoid
 from derive.algebra.templates import in_order, lettered, template
 from derive.forward import softmax
 from derive.forward.program import Definition, Program, unused
 
+REUSED = (sp.tanh, sp.sin, sp.cos, sp.tan, sp.sinh, sp.cosh, sp.erf, Sigmoid)
+"""Functions whose derivatives, or whose products' derivatives, hold them again."""
+
 
 def name_parts(program: Program) -> Program:
-    """The program with definitions for function arguments that hold sums, and for softmaxes inside definitions.
+    """The program with definitions for function arguments that hold sums, for functions' values, and for softmaxes
+    inside definitions.
 
     Sums of exponentials stay where they are: they are what softmax and logsumexp are made of.
     """
@@ -36,6 +41,7 @@ class _Parts:
     def named(self, program: Program) -> Program:
         for definition in program.definitions:
             value = rewrite(definition.value, partial(self._argument, definition))
+            value = rewrite(value, partial(self._reused, definition, value))
             definition = replace(definition, value=value)
             if softmax.recognise(definition) is None:
                 definition = self._softmaxes(definition)
@@ -50,6 +56,15 @@ class _Parts:
         axes = tuple(sorted(in_order(argument), key=lambda a: sizes.index(a.size) if a.size in sizes else -1))
         part = self._part(argument, axes, definition)
         return node.func(part.target.tensor[axes])
+
+    def _reused(self, definition: Definition, whole: sp.Expr, node: sp.Expr) -> sp.Expr:
+        """A function's value, or a root of a sum, that is part of a definition: its derivative spells it again."""
+        function = isinstance(node, REUSED)
+        root = isinstance(node, sp.Pow) and node.exp.is_Rational and node.exp.q > 1 and node.base.has(Total)
+        if node == whole or not (function or root) or not node.atoms(Entry):
+            return node
+        axes = in_order(node)
+        return self._part(node, axes, definition).target.tensor[axes]
 
     def _softmaxes(self, definition: Definition) -> Definition:
         for total in sorted(definition.value.atoms(Total), key=sp.default_sort_key):

@@ -22,15 +22,17 @@ from derive.algebra import (
     Entry,
     Tensor,
     Total,
+    canonical,
     equal,
     factor_common,
-    fold,
     free_axes,
     fresh,
     from_terms,
     terms_of,
 )
-from derive.algebra.fold import Equation
+from derive.algebra.binders import rewrite
+from derive.algebra.fold import Equations
+from derive.calculus.flow import Flow
 from derive.calculus.partials import partials_of
 from derive.calculus.parts import name_parts
 from derive.calculus.rules import Rule, reason_for_reduction, rule_for
@@ -59,29 +61,30 @@ class _Reverse:
         self.program = program
         self.axes: dict[str, tuple[Axis, ...]] = {i.name: i.axes for i in program.inputs}
         self.axes |= {d.name: d.axes for d in program.definitions}
+        self.flow = Flow(program)
         self.names = marked(program, "d")
         self.cotangents = {name: Tensor(self.names[name], *axes) for name, axes in self.axes.items()}
-        self.equations: list[Equation] = [(d.target, d.value) for d in program.definitions]
+        self.equations = Equations((d.target, d.value) for d in program.definitions)
+        self.unnamed: dict[Tensor, Definition] = {}
         self.gathered: dict[str, list[sp.Expr]] = {}
         self.pending: dict[str, list[Step]] = {}
         self.definitions: list[Definition] = []
+        self.defined: set[Tensor] = set()
         self.steps: list[Step] = []
         self.seeds: list[Input] = []
 
     def derive(self) -> Derivation:
         for output in self.program.outputs:
             self._seed(output)
-        remaining = list(self.program.definitions)
-        while remaining:
-            definition = remaining.pop()
+        for definition in reversed(self.program.definitions):
             if definition.name in self.gathered:
                 self._define_cotangent(definition.name)
             if self._has_cotangent(definition.name):
-                for tensor, axes in self._differentiable(definition):
-                    self._differentiate(definition, tensor, axes)
-            for given in self.program.inputs:
-                if given.name in self.gathered and not any(d.mentions(given.tensor) for d in remaining):
-                    self._define_cotangent(given.name)
+                for tensor in self.flow.mentioned[definition.name]:
+                    self._differentiate(definition, tensor, self.axes[str(tensor.name)])
+            for name in self.flow.first_used_in(definition.name):
+                if name in self.gathered:
+                    self._define_cotangent(name)
         for given in self.program.inputs:
             target = self.cotangents[given.name][given.axes]
             if given.differentiable and not self._is_defined(target.tensor):
@@ -101,16 +104,11 @@ class _Reverse:
             self.pending[output.name] = [_step(rule, total[output.axes], entry, entry, source)]
 
     def _is_defined(self, cotangent: Tensor) -> bool:
-        return any(d.target.base == cotangent for d in self.definitions)
+        return cotangent in self.defined
 
     def _has_cotangent(self, name: str) -> bool:
         tensor = self.cotangents[name]
-        return self._is_defined(tensor) or any(s.tensor == tensor for s in self.seeds)
-
-    def _differentiable(self, definition: Definition) -> Iterator[tuple[Tensor, tuple[Axis, ...]]]:
-        entries = definition.value.atoms(Entry)
-        for name in sorted({str(e.tensor.name) for e in entries if not e.tensor.discrete}):
-            yield next(e.tensor for e in entries if e.tensor.name == name), self.axes[name]
+        return tensor in self.unnamed or self._is_defined(tensor) or any(s.tensor == tensor for s in self.seeds)
 
     def _differentiate(self, definition: Definition, tensor: Tensor, axes: tuple[Axis, ...]) -> None:
         """Add what one definition contributes to the cotangent of a tensor it mentions."""
@@ -139,18 +137,66 @@ class _Reverse:
         if len(contributions) > 1:
             reason = f"{name} is used in {len(contributions)} places, and the cotangents of all uses add up"
             self.steps.append(_step(Rule("sum over uses", reason), target, total, total))
-        folded = fold(total, self.equations)
+        total = self._written_out(total, target)
+        folded = self.equations.fold(total)
         if folded != total:
             multiplied = Rule("multiply out", "products over sums are multiplied out")
             rule = multiplied if equal(total, folded) else self._folding(total)
             self.steps.append(_step(rule, target, total, folded))
+        for vanishing, summed in self._vanishing(folded):
+            rest = from_terms(terms_of(folded.xreplace({vanishing: sp.S.Zero})))
+            rule = Rule("vanishing sum", f"{summed} is centred: by its definition it sums to 0")
+            self.steps.append(_step(rule, target, folded, rest))
+            folded = rest
         compact = factor_common(folded)
         if compact != folded:
             self.steps.append(_step(Rule("factor", "every term has this factor in common"), target, folded, compact))
-        self._define(target, self._name_reductions(compact, target))
+        if name in self.flow.unnamed:
+            self.unnamed[target.base] = Definition(target, compact)
+        else:
+            self._define(target, self._name_reductions(compact, target))
+
+    def _written_out(self, total: sp.Expr, target: Entry) -> sp.Expr:
+        """The value with the cotangents of statistics and shifts in place of their names."""
+        used = {e.base: self.unnamed[e.base] for e in total.atoms(Entry) if e.base in self.unnamed}
+        if not used:
+            return total
+
+        def unfolded(expr: sp.Expr) -> sp.Expr:
+            source = used.get(expr.base) if isinstance(expr, Entry) else None
+            return expr if source is None else source.at(*expr.indices)
+
+        written = from_terms(terms_of(rewrite(total, unfolded)))
+        names = ", ".join(sorted(d.name for d in used.values()))
+        reason = f"{names} is used here alone, so it is written out: it meets factors with which it is shorter"
+        self.steps.append(_step(Rule("write out", reason), target, total, written))
+        return written
+
+    def _vanishing(self, value: sp.Expr) -> Iterator[tuple[Total, str]]:
+        """The sums in a value that are 0 by definition, such as Σ (x − mean), and what they sum."""
+        for total in sorted(value.atoms(Total), key=sp.default_sort_key):
+            body, axes = total.open()
+            if isinstance(body, Entry) and self._sums_to_zero(body, axes):
+                yield total, str(body.tensor.name)
+
+    def _sums_to_zero(self, entry: Entry, axes: tuple[Axis, ...]) -> bool:
+        """Whether a sum vanishes once the shifts and statistics that the entry is made of are written out."""
+        own = {str(entry.tensor.name), *self.flow.unnamed}
+        known = {d.target.base: d for d in self.program.definitions if d.name in own}
+
+        def unfolded(expr: sp.Expr) -> sp.Expr:
+            source = known.get(expr.base) if isinstance(expr, Entry) else None
+            return expr if source is None else source.at(*expr.indices)
+
+        value: sp.Expr = entry
+        while (written_out := rewrite(value, unfolded)) != value:
+            value = written_out
+            if canonical(Total(value, *axes)) == 0:
+                return True
+        return False
 
     def _folding(self, total: sp.Expr) -> Rule:
-        back = [str(target.tensor.name) for target, value in self.equations if fold(total, [(target, value)]) != total]
+        back = self.equations.spelled_in(total)
         return Rule("fold", f"what spells {', '.join(back)} is written by name again")
 
     def _name_reductions(self, value: sp.Expr, target: Entry) -> sp.Expr:
@@ -184,10 +230,10 @@ class _Reverse:
 
     def _reduction(self, value: sp.Expr, axes: tuple[Axis, ...]) -> Entry:
         """The name of a reduced value, defined on first use."""
-        for entry, known in self.equations:
-            if known == value and isinstance(entry, Entry) and free_axes(entry) == free_axes(value):
-                return entry
-        taken = self.program.names | {str(e.tensor.name) for e, _ in self.equations}
+        known = self.equations.name_of(value)
+        if known is not None:
+            return known
+        taken = self.program.names | {str(t.name) for t in self.defined}
         entry = Tensor(unused("r", taken), *axes)[axes]
         rule = Rule("name a reduction", reason_for_reduction(axes, self.program))
         self.steps.append(_step(rule, entry, value, value))
@@ -196,7 +242,8 @@ class _Reverse:
 
     def _define(self, target: Entry, value: sp.Expr) -> None:
         self.definitions.append(Definition(target, value))
-        self.equations.append((target, value))
+        self.defined.add(target.base)
+        self.equations.add(target, value)
 
     def _program(self) -> Program:
         """The backward program, with the forward tensors that it uses as further inputs."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.algebra import Axis, Entry, Tensor, Total, free_axes
+from derive.algebra.functions import has_kink
 from derive.forward import softmax
 from derive.forward.program import Definition, Program
 
@@ -48,7 +49,10 @@ def rule_for(definition: Definition, tensor: Tensor, program: Program) -> Rule:
             rule = _sum_rule(definition, entries[0], term, totals[0], program)
             if rule is not None:
                 return rule
-    return Rule("chain rule", f"{target} depends on {name} through its definition, entry by entry")
+    reason = f"{target} depends on {name} through its definition, entry by entry"
+    if has_kink(definition.value):
+        reason += "; at a kink the subgradient is used: abs has slope 0, max and min 0, or half each at a tie of tensors"
+    return Rule("chain rule", reason)
 
 
 def _sum_rule(definition: Definition, entry: Entry, term: sp.Expr, total: Total, program: Program) -> Rule | None:

@@ -49,5 +49,13 @@ class Derivation:
     names: Mapping[str, str]
 
     def steps_for(self, name: str) -> tuple[Step, ...]:
-        """The steps that led to one tensor's definition."""
-        return tuple(step for step in self.steps if step.name == name)
+        """The steps that led to one tensor's definition, those of cotangents written out in it among them."""
+        defined = {d.name for d in self.derived.definitions}
+        led: list[Step] = []
+        waiting: list[Step] = []
+        for step in self.steps:
+            waiting.append(step)
+            if step.name in defined:
+                led += waiting if step.name == name else []
+                waiting = []
+        return tuple(led)

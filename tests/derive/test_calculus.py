@@ -27,6 +27,7 @@ from derive.algebra.binders import rewrite
 from derive.calculus import Derivation, Step, backward, tangent
 from derive.errors import AlgebraError, DerivationError
 from derive.forward import Builder, Program, names, program
+from derive.forward.program import Definition
 from derive.forward.softmax import logsumexp, softmax
 from derive.proof import Decimals, interpret
 from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees
@@ -547,11 +548,14 @@ def test_every_name_in_a_derived_program_is_given_or_defined_before_use(name: st
 def test_every_step_says_the_same_before_and_after(name: str) -> None:
     """Contraction and factoring are equalities by themselves; folding is one of the definitions it names."""
     derivation = derived(name)
-    everything = (*derivation.forward.definitions, *derivation.derived.definitions)
+    defined = {d.name for d in derivation.derived.definitions}
+    last = {s.name: Definition(s.target, s.after) for s in derivation.steps if s.name not in defined}
+    everything = (*derivation.forward.definitions, *last.values(), *derivation.derived.definitions)
     for step in derivation.steps:
         before, after = step.before, step.after
-        if step.rule == "fold":
-            before, after = (_spelled(side, everything) for side in (before, after))
+        if step.rule in ("fold", "write out", "vanishing sum"):
+            used = tuple(last.values()) if step.rule == "write out" else everything
+            before, after = (_spelled(side, used) for side in (before, after))
         assert equal(before, after), f"{step.name}, {step.rule}"
 
 
@@ -572,7 +576,7 @@ def test_steps_follow_from_one_another(name: str) -> None:
     """For each name: contributions, their sum, folded, factored, each from what the one before left."""
     derivation = derived(name)
     for target in dict.fromkeys(step.name for step in derivation.steps):
-        steps = derivation.steps_for(target)
+        steps = [s for s in derivation.steps if s.name == target]
         parts = [s for s in steps if s.forward]
         rest = [s for s in steps if not s.forward]
         assert list(steps) == parts + rest

@@ -1,0 +1,34 @@
+"""Scalar functions with a name of their own, and what is special about some of SymPy's."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+KINKED = (sp.Heaviside, sp.sign)
+"""What SymPy's derivatives of abs, max and min hold."""
+
+
+class Sigmoid(sp.Function):
+    """``1/(1 + exp(−x))``; it has a name so that array code can compute it without overflow.
+
+    Its derivative σ(x)·(1 − σ(x)) follows from the definition, which evaluators use.
+    """
+
+    nargs = 1
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """σ·(1 − σ)."""
+        return self * (1 - self)
+
+    @property
+    def definition(self) -> sp.Expr:
+        """The function in terms of exp."""
+        return 1 / (1 + sp.exp(-self.args[0]))
+
+    def _eval_is_positive(self) -> bool:
+        return True
+
+
+def has_kink(expr: sp.Expr) -> bool:
+    """Whether an expression holds a function with a kink, whose subgradient has to be stated."""
+    return bool(expr.atoms(sp.Max, sp.Min, sp.Abs))
