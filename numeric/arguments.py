@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from numeric.errors import InputError
-from numeric.signature import Array, ParameterSpec, Signature, TensorSpec
+from numeric.signature import Array, ParameterSpec, Signature, TensorSpec, factors_of
 
 ACCUMULATION = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
 """The supported dtypes, and the dtype that each is computed in."""
@@ -33,9 +33,30 @@ class Arguments:
     sizes: dict[str, int]
     leading: Shape
 
-    def shape_of(self, axes: Iterable[str]) -> Shape:
-        """The full shape of a tensor with the given size names."""
-        return (*self.leading, *(self.sizes[a] for a in axes))
+    def shape_of(self, dims: Iterable[str]) -> Shape:
+        """The full shape of a caller's array with the given dimensions."""
+        return (*self.leading, *dims_of(dims, self.sizes))
+
+
+def dims_of(dims: Iterable[str], sizes: Mapping[str, int]) -> Shape:
+    """The lengths of dimensions; one that several axes share is their product."""
+    return tuple(math.prod(_length(f, sizes) for f in factors_of(dim)) for dim in dims)
+
+
+def with_axes(array: Array, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
+    """A caller's array with every axis by itself: those that share a dimension are told apart."""
+    lengths = tuple(_length(f, sizes) for dim in dims for f in factors_of(dim))
+    return array if len(lengths) == len(dims) else array.reshape((*array.shape[: array.ndim - len(dims)], *lengths))
+
+
+def with_dims(array: Array, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
+    """A tensor with every axis by itself as the caller's array has it."""
+    rank = sum(len(factors_of(dim)) for dim in dims)
+    return array if rank == len(dims) else array.reshape((*array.shape[: array.ndim - rank], *dims_of(dims, sizes)))
+
+
+def _length(factor: str, sizes: Mapping[str, int]) -> int:
+    return int(factor) if factor.isdigit() else sizes[factor]
 
 
 def split(signature: Signature, given: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -62,13 +83,22 @@ def check(signature: Signature, tensors: dict[str, Array], parameters: dict[str,
     """
     specs = {s.name: s for s in signature.inputs}
     dtype = _common_dtype(signature, tensors, specs)
-    sizes = _sizes(signature, tensors, specs)
-    leading = _leading(signature, tensors, specs)
+    sizes, leading = sizes_of(signature, tensors), leading_of(signature, tensors)
+    for name, array in tensors.items():
+        _check_below(signature, specs[name], array, sizes)
     arguments = Arguments(tensors, _checked_parameters(signature, parameters), dtype, sizes, leading)
     for name, array in tensors.items():
         if specs[name].optional:
             _check_broadcast(signature, specs[name], tuple(array.shape), arguments)
     return arguments
+
+
+def _check_below(signature: Signature, spec: TensorSpec, array: Array, sizes: dict[str, int]) -> None:
+    if spec.below is not None and array.size and int(array.max()) >= sizes[spec.below]:
+        raise InputError(
+            f"{signature.program}: {spec.name} holds {int(array.max())}; expected integers below "
+            f"{spec.below} = {sizes[spec.below]} ({spec.meaning})"
+        )
 
 
 def _common_dtype(signature: Signature, tensors: dict[str, Array], specs: dict[str, TensorSpec]) -> Any:
@@ -86,34 +116,70 @@ def _common_dtype(signature: Signature, tensors: dict[str, Array], specs: dict[s
                 f"{signature.program}: {name} has dtype {array.dtype}; expected bool ({specs[name].meaning}); "
                 f"for numbers that are added to the scores use bias"
             )
+        if specs[name].kind == "integer" and not np.issubdtype(np.dtype(array.dtype), np.integer):
+            raise InputError(
+                f"{signature.program}: {name} has dtype {array.dtype}; expected integers ({specs[name].meaning})"
+            )
     return next(iter(real.values()))
 
 
-def _sizes(signature: Signature, tensors: dict[str, Array], specs: dict[str, TensorSpec]) -> dict[str, int]:
+def sizes_of(signature: Signature, tensors: dict[str, Array]) -> dict[str, int]:
+    """Every size, read off the dimensions that hold one unknown, until none is left."""
+    specs = {s.name: s for s in signature.inputs}
     sizes: dict[str, int] = {}
     sources: dict[str, str] = {}
+    waiting = []
     for name, array in tensors.items():
-        spec = specs[name]
+        spec, shape = specs[name], tuple(array.shape)
         if spec.optional:
             continue
-        shape = tuple(array.shape)
-        wanted = ", ".join(("..", *spec.axes))
         if len(shape) < len(spec.axes):
-            raise InputError(
-                f"{signature.program}: {name} has shape {shape}; expected [{wanted}], at least {len(spec.axes)} axes"
-            )
-        for axis, length in zip(spec.axes, shape[len(shape) - len(spec.axes) :], strict=True):
-            if sizes.setdefault(axis, length) != length:
-                other = sources[axis]
-                raise InputError(
-                    f"{signature.program}: {name} has shape {shape}; expected [{wanted}] with {axis} = {sizes[axis]}, "
-                    f"as in {other} of shape {tuple(tensors[other].shape)}"
-                )
-            sources.setdefault(axis, name)
+            wanted = f"[{', '.join(('..', *spec.axes))}], at least {len(spec.axes)} axes"
+            raise InputError(f"{signature.program}: {name} has shape {shape}; expected {wanted}")
+        waiting += [(name, dim, n) for dim, n in zip(spec.axes, shape[len(shape) - len(spec.axes) :], strict=True)]
+    while waiting:
+        left = []
+        for name, dim, length in waiting:
+            factors = factors_of(dim)
+            unknown = [f for f in factors if not f.isdigit() and f not in sizes]
+            known = math.prod(_length(f, sizes) for f in factors if f not in unknown)
+            if len(unknown) > 1:
+                left.append((name, dim, length))
+            elif unknown and known and length % known == 0:
+                sizes[unknown[0]], sources[unknown[0]] = length // known, name
+            elif unknown or known != length:
+                raise _misfit(signature, name, dim, tensors, sizes, sources)
+        if len(left) == len(waiting):
+            raise InputError(f"{signature.program}: the sizes in {left[0][1]} of {left[0][0]} cannot be told apart")
+        waiting = left
     return sizes
 
 
-def _leading(signature: Signature, tensors: dict[str, Array], specs: dict[str, TensorSpec]) -> Shape:
+def _misfit(
+    signature: Signature,
+    name: str,
+    dim: str,
+    tensors: dict[str, Array],
+    sizes: dict[str, int],
+    sources: dict[str, str],
+) -> InputError:
+    """The error for an array whose dimension does not fit the sizes that others gave."""
+    spec = next(s for s in signature.inputs if s.name == name)
+    wanted = f"{name} has shape {tuple(tensors[name].shape)}; expected [{', '.join(('..', *spec.axes))}]"
+    known = [f for f in factors_of(dim) if f in sizes]
+    given = " and ".join(
+        f"{f} = {sizes[f]}, as in {sources[f]} of shape {tuple(tensors[sources[f]].shape)}" for f in known
+    )
+    if dim in sizes:
+        return InputError(f"{signature.program}: {wanted} with {given}")
+    multiple = " times ".join(f for f in factors_of(dim) if f in sizes or f.isdigit())
+    known_sizes = f", with {given}" if given else ""
+    return InputError(f"{signature.program}: {wanted}, a multiple of {multiple} where {dim} stands{known_sizes}")
+
+
+def leading_of(signature: Signature, tensors: dict[str, Array]) -> Shape:
+    """The leading axes that all required inputs broadcast to."""
+    specs = {s.name: s for s in signature.inputs}
     shapes = {n: tuple(a.shape)[: a.ndim - len(specs[n].axes)] for n, a in tensors.items() if not specs[n].optional}
     try:
         return np.broadcast_shapes(*shapes.values())

@@ -20,7 +20,17 @@ from types import ModuleType
 from typing import Any
 
 import numeric.generated.numpy as generated
-from numeric.arguments import ACCUMULATION, Arguments, Shape, check, check_cotangent, split, unknown_output
+from numeric.arguments import (
+    ACCUMULATION,
+    Arguments,
+    Shape,
+    check,
+    check_cotangent,
+    split,
+    unknown_output,
+    with_axes,
+    with_dims,
+)
 from numeric.backends import Backend, backend, backend_of, to_backend
 from numeric.errors import InputError, UnknownProgramError
 from numeric.signature import Array, Saved, Signature
@@ -107,8 +117,9 @@ class Kernel:
         with chosen.quiet():
             prepared = {n: self._prepared(chosen, n, a, arguments) for n, a in tensors.items()}
             outputs, saved = _module(self.program, chosen.name).forward(**prepared, **arguments.parameters)
-            statistics = {o.name for o in self.signature.outputs if o.statistic}
-            outputs = {n: a if n in statistics else _cast(a, arguments.dtype) for n, a in outputs.items()}
+            specs = {o.name: o for o in self.signature.outputs}
+            outputs = {n: with_dims(a, specs[n].axes, arguments.sizes) for n, a in outputs.items()}
+            outputs = {n: a if specs[n].statistic else _cast(a, arguments.dtype) for n, a in outputs.items()}
         return Result(self.program, outputs, saved, chosen, arguments)
 
     def backward(self, result: Result, cotangents: Mapping[str, Array]) -> dict[str, Array]:
@@ -140,9 +151,11 @@ class Kernel:
             if name not in given:
                 given[name] = xp.zeros_like(result.outputs[name])
         with result.backend.quiet():
-            prepared = {f"d{n}": _cast(a, compute) for n, a in given.items()}
+            dims = self.signature.dims
+            prepared = {f"d{n}": with_axes(_cast(a, compute), dims[n], arguments.sizes) for n, a in given.items()}
             gradients = _module(self.program, result.backend.name).backward(**prepared, **result.saved)
             inputs = {n: a for n, a in arguments.tensors.items() if n in gradients}
+            gradients = {n: with_dims(gradients[n], dims[n], arguments.sizes) for n in inputs}
             return {n: _cast(_reduced(xp, gradients[n], tuple(a.shape)), a.dtype) for n, a in inputs.items()}
 
     def _prepared(self, chosen: Backend, name: str, array: Array, arguments: Arguments) -> Array:
@@ -152,7 +165,7 @@ class Kernel:
             array = _cast(array, ACCUMULATION[arguments.dtype.name])
         if spec.optional:
             return array.reshape((1,) * (len(spec.axes) - array.ndim) + tuple(array.shape))
-        return chosen.xp.broadcast_to(array, arguments.shape_of(spec.axes))
+        return with_axes(chosen.xp.broadcast_to(array, arguments.shape_of(spec.axes)), spec.axes, arguments.sizes)
 
 
 def _module(program: str, backend_name: str) -> ModuleType:

@@ -14,7 +14,8 @@ from derive.calculus import Derivation, backward
 from derive.forward import Program, program
 from derive.proof import Duals, RunningErrors, interpret
 from derive.proof.arithmetic import Arithmetic, Balls, Decimals
-from numeric.arguments import ACCUMULATION
+from numeric.arguments import ACCUMULATION, leading_of, sizes_of, with_axes, with_dims
+from numeric.kernels import load
 from numeric.samples import Arrays, Run
 
 Host = np.ndarray[Any, Any]
@@ -48,34 +49,62 @@ def exact_run(
     """
     derivation, arithmetic = derivation_of(name), arithmetic or RunningErrors()
     forward, derived = derivation.forward, derivation.derived
-    leading = _leading(forward, inputs)
-    full = {n: _stretched(forward, n, a, leading) for n, a in inputs.items()}
-    sizes = _sizes(forward, full)
+    call = _Call(name, forward, inputs)
+    seeds = {n: with_axes(np.broadcast_to(a, a.shape), call.dims[n], call.sizes) for n, a in cotangents.items()}
     results: list[dict[str, Any]] = []
-    for at in np.ndindex(*leading):
-        given = {n: _nested(a[at], arithmetic) for n, a in full.items()}
-        values = interpret(forward, given, sizes=sizes, parameters=parameters, arithmetic=arithmetic)
-        seeds = {f"d{n}": _nested(np.broadcast_to(a, a.shape)[at], arithmetic) for n, a in cotangents.items()}
-        known = {**given, **values, **seeds}
+    for at in np.ndindex(*call.leading):
+        given = {n: _nested(a[at], arithmetic) for n, a in call.full.items()}
+        values = interpret(forward, given, sizes=call.sizes, parameters=parameters, arithmetic=arithmetic)
+        known = {**given, **values, **{f"d{n}": _nested(a[at], arithmetic) for n, a in seeds.items()}}
         needed = {i.name: known[i.name] for i in derived.inputs if i.name in known}
-        gradients = interpret(derived, needed, sizes=sizes, parameters=parameters, arithmetic=arithmetic)
+        gradients = interpret(derived, needed, sizes=call.sizes, parameters=parameters, arithmetic=arithmetic)
         results.append({**values, **gradients})
-    shapes = {d.name: tuple(sizes[str(a.size)] for a in d.axes) for p in (forward, derived) for d in p.definitions}
-    return {n: _stacked([r[n] for r in results], leading, shape) for n, shape in shapes.items()}
+    found = {}
+    for definition in (*forward.definitions, *derived.definitions):
+        shape = tuple(call.size(a.size) for a in definition.axes)
+        stacked = _stacked([r[definition.name] for r in results], call.leading, shape)
+        dims = call.dims.get(definition.name)
+        found[definition.name] = stacked if dims is None else with_dims(stacked, dims, call.sizes)
+    return found
+
+
+class _Call:
+    """One call's inputs with full leading axes and every axis by itself, and its sizes."""
+
+    def __init__(self, name: str, forward: Program, inputs: Arrays) -> None:
+        signature = load(name).signature
+        specs = {s.name: s for s in signature.inputs}
+        self.sizes = sizes_of(signature, inputs)
+        self.dims = dict(signature.dims)
+        self.dims |= {f"d{s.name}": s.axes for s in signature.inputs}
+        self.leading = leading_of(signature, inputs)
+        self.full = {n: self._stretched(a, specs[n].axes, specs[n].optional) for n, a in inputs.items()}
+
+    def _stretched(self, array: Any, dims: tuple[str, ...], optional: bool) -> Host:
+        own = array.shape[max(array.ndim - len(dims), 0) :]
+        full = np.broadcast_to(array, (*self.leading, *own))
+        return full if optional else with_axes(full, dims, self.sizes)
+
+    def size(self, size: Any) -> int:
+        """A size as a number."""
+        return self.sizes[str(size)] if str(size) in self.sizes else int(size)
 
 
 def pushed_forward(name: str, run: Run, tangents: Arrays) -> Any:
     """Σ ⟨cotangent, J · tangent⟩ from dual numbers run through the forward definitions alone."""
     forward, decimals = program(name), Decimals()
     duals = Duals(decimals)
-    leading = _leading(forward, run.inputs)
-    full = {n: _stretched(forward, n, a, leading) for n, a in run.inputs.items()}
-    moving = {n: _stretched(forward, n, a, leading) for n, a in tangents.items()}
+    call = _Call(name, forward, run.inputs)
+    moving = _Call(name, forward, {**run.inputs, **tangents}).full
+    cotangents = {n: with_axes(c, call.dims[n], call.sizes) for n, c in run.cotangents.items()}
     total = decimals.number(0)
-    for at in np.ndindex(*leading):
-        given = {n: _paired(full[n][at], moving.get(n, np.zeros(full[n].shape))[at], duals) for n in full}
-        values = interpret(forward, given, sizes=_sizes(forward, full), parameters=run.parameters, arithmetic=duals)
-        for output, cotangent in run.cotangents.items():
+    for at in np.ndindex(*call.leading):
+        given = {
+            n: _paired(a[at], moving[n][at] if n in tangents else np.zeros(a[at].shape), duals)
+            for n, a in call.full.items()
+        }
+        values = interpret(forward, given, sizes=call.sizes, parameters=run.parameters, arithmetic=duals)
+        for output, cotangent in cotangents.items():
             moved = _flat(values[output], cotangent[at].ndim)
             total += sum(
                 (decimals.number(float(c)) * m.tangent for c, m in zip(cotangent[at].flat, moved, strict=True)),
@@ -145,36 +174,20 @@ def underflow(dtype_name: str) -> float:
     return {"float64": 1e-300, "float32": 1e-35, "float16": 2.0**-24, "bfloat16": 1e-35}[dtype_name]
 
 
-def _leading(forward: Program, inputs: Arrays) -> tuple[int, ...]:
-    required = [i for i in forward.inputs if i.neutral is None]
-    return np.broadcast_shapes(*(inputs[i.name].shape[: inputs[i.name].ndim - len(i.axes)] for i in required))
-
-
-def _stretched(forward: Program, name: str, array: Any, leading: tuple[int, ...]) -> Host:
-    given = forward.input(name)
-    if given.neutral is None:
-        return np.broadcast_to(array, (*leading, *array.shape[array.ndim - len(given.axes) :]))
-    return np.broadcast_to(array, (*leading, *array.shape[max(array.ndim - len(given.axes), 0) :]))
-
-
-def _sizes(forward: Program, full: Arrays) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for given in forward.inputs:
-        if given.name in full and given.neutral is None:
-            shape = full[given.name].shape
-            sizes |= dict(zip(map(str, given.tensor.shape), shape[len(shape) - len(given.axes) :], strict=True))
-    return sizes
-
-
 def _nested(array: Host, arithmetic: Arithmetic) -> Any:
     if array.ndim == 0:
-        return arithmetic.number(float(array))
+        return arithmetic.number(_exact(array))
     return [_nested(row, arithmetic) for row in array]
+
+
+def _exact(entry: Host) -> int | float:
+    """An entry as a Python number of the same value."""
+    return int(entry) if np.issubdtype(entry.dtype, np.integer) else float(entry)
 
 
 def _paired(values: Host, tangents: Host, duals: Duals) -> Any:
     if values.ndim == 0:
-        return duals.dual(float(values), float(tangents))
+        return duals.dual(_exact(values), float(tangents))
     return [_paired(v, t, duals) for v, t in zip(values, tangents, strict=True)]
 
 

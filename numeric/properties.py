@@ -160,6 +160,8 @@ def layout_does_not_matter(kernel: Kernel, device: Backend, sample: Sample) -> f
 
 def _as_view(array: Host) -> Host:
     """The same values as a read-only view with reversed and interleaved strides."""
+    if array.ndim == 0:
+        return array
     wide = np.empty((*array.shape[:-1], 2 * array.shape[-1]), dtype=array.dtype)
     view = wide[..., ::-2]
     view[...] = array

@@ -183,5 +183,5 @@ def equal_values(kernel: Kernel, device: Backend, sample: Sample) -> float | Non
 def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     """The properties that speak of a program: any program's, and attention's where it has the tensors."""
     names = {s.name for s in kernel.signature.inputs} | {o.name for o in kernel.signature.outputs}
-    family = {"Q", "K", "V", "mask", "bias", "O", "L"} <= names
+    family = names == {"Q", "K", "V", "mask", "bias", "O", "L"}
     return (*any_program.properties, *(attention.properties if family else ()))

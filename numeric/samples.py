@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from numeric.arguments import ACCUMULATION
+from numeric.arguments import ACCUMULATION, dims_of
 from numeric.backends import Backend
 from numeric.kernels import Kernel, Result
 from numeric.signature import Array, Signature, TensorSpec
 
 Arrays = dict[str, Array]
+
+LARGEST_POSITION = 9
+"""Positions, buckets and documents are drawn below this."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,9 @@ class Sample:
         return {s.name: drawn[s.name] for s in signature.inputs if not s.optional or s.name in self.given}
 
     def _draw(self, rng: np.random.Generator, spec: TensorSpec) -> np.ndarray[Any, Any]:
-        shape = (*self.leading, *(self.sizes[a] for a in spec.axes))
+        shape = (*self.leading, *dims_of(spec.axes, self.sizes))
+        if spec.kind == "integer":
+            return rng.integers(0, LARGEST_POSITION if spec.below is None else self.sizes[spec.below], shape)
         if spec.kind == "boolean":
             return rng.random(shape) < self.visible
         return (self.spread * rng.standard_normal(shape)).astype(dtype(self.dtype))
@@ -74,7 +79,7 @@ def run(kernel: Kernel, device: Backend, inputs: Arrays, cotangents: Any, parame
     host_cotangents = cotangents(result) if callable(cotangents) else cotangents
     gradients = kernel.backward(result, {n: device.xp.asarray(a) for n, a in host_cotangents.items()})
     outputs, gradients = ({n: on_host(a) for n, a in d.items()} for d in (result.outputs, gradients))
-    stored = next(a.dtype.name for n, a in inputs.items() if a.dtype != bool)
+    stored = next(a.dtype.name for a in inputs.values() if a.dtype.name in ACCUMULATION)
     return Run(inputs, host_cotangents, outputs, gradients, parameters, ACCUMULATION[stored])
 
 

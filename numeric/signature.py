@@ -17,13 +17,16 @@ class TensorSpec:
     """An input: its last axes by size name, and its neutral value if it is optional.
 
     An optional input broadcasts to its axes; leaving it out is the same as its neutral value everywhere.
+    ``"h*g"`` is one dimension that holds two axes, and ``"2*p"`` one of even length. Integers are positions
+    ``below`` a size, if it is given.
     """
 
     name: str
     axes: tuple[str, ...]
-    kind: Literal["real", "boolean"]
+    kind: Literal["real", "boolean", "integer"]
     meaning: str
     neutral: int | None = None
+    below: str | None = None
 
     @property
     def optional(self) -> bool:
@@ -66,6 +69,18 @@ class Signature:
     cotangents: tuple[str, ...]
 
     @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        """The dimensions of every input and output by name."""
+        inputs = {given.name: given.axes for given in self.inputs}
+        return inputs | {made.name: made.axes for made in self.outputs}
+
+    @property
     def sizes(self) -> tuple[str, ...]:
         """The names of all sizes, in order of appearance."""
-        return tuple(dict.fromkeys(size for given in self.inputs for size in given.axes))
+        factors = (f for given in self.inputs for dim in given.axes for f in factors_of(dim))
+        return tuple(dict.fromkeys(f for f in factors if not f.isdigit()))
+
+
+def factors_of(dim: str) -> list[str]:
+    """The axes that share a dimension: size names, or numbers."""
+    return dim.split("*")

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 from typing import Any
 
 from numeric.signature import Array
@@ -24,14 +26,58 @@ def as_numbers(xp: Any, condition: Array, like: Array) -> Array:
     return xp.astype(condition, like.dtype) if hasattr(xp, "astype") else condition.astype(like.dtype)
 
 
+def sigmoid(xp: Any, x: Array) -> Array:
+    """``1/(1 + exp(−x))`` from ``exp(−|x|)``, which does not overflow."""
+    small = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, xp.ones_like(x), small) / (1 + small)
+
+
+def erf(xp: Any, x: Array) -> Array:
+    """The error function: SciPy's where it is installed, or CuPy's own, else the standard library's entry by entry."""
+    module = {"numpy": "scipy.special", "cupy": "cupyx.scipy.special"}.get(xp.__name__)
+    try:
+        if module is not None:
+            return importlib.import_module(module).erf(x)
+    except ImportError:
+        pass
+    values = [math.erf(float(entry)) for entry in xp.reshape(x, (-1,))]
+    return xp.reshape(xp.asarray(values, dtype=x.dtype), x.shape)
+
+
+def maximum(xp: Any, one: Array | float, other: Array | float) -> Array:
+    """The larger of two, one of which may be a number."""
+    return xp.maximum(*_alike(xp, one, other))
+
+
+def minimum(xp: Any, one: Array | float, other: Array | float) -> Array:
+    """The smaller of two, one of which may be a number."""
+    return xp.minimum(*_alike(xp, one, other))
+
+
+def _alike(xp: Any, one: Array | float, other: Array | float) -> tuple[Array, Array]:
+    """Two arrays; a number takes the other's dtype."""
+    like = other if isinstance(one, (int, float)) else one
+    return tuple(xp.asarray(a, dtype=like.dtype) if isinstance(a, (int, float)) else a for a in (one, other))  # type: ignore[union-attr]
+
+
+def gathered(xp: Any, values: Array, index: Array, new: int, rest: int) -> Array:
+    """``values [.., length, rest…]`` at an index ``[.., new…]``, which gives ``[.., new…, rest…]``.
+
+    An index outside gives the nearest entry: what is not meant to count is hidden by what it is multiplied with.
+    """
+    own = index.shape[index.ndim - new :]
+    flat = xp.reshape(index, (*index.shape[: index.ndim - new], math.prod(own), *(1 for _ in range(rest))))
+    flat = xp.clip(flat, 0, max(values.shape[-1 - rest] - 1, 0))
+    values, flat = (
+        xp.reshape(a, (*(1 for _ in range(b.ndim - a.ndim)), *a.shape)) for a, b in ((values, flat), (flat, values))
+    )
+    picked = xp.take_along_axis(values, flat, axis=-1 - rest)
+    return xp.reshape(picked, (*picked.shape[: picked.ndim - 1 - rest], *own, *picked.shape[picked.ndim - rest :]))
+
+
 def filled(xp: Any, values: Array, shape: tuple[int, ...]) -> Array:
     """Values whose last axes may have length 1, repeated to a full shape; leading axes stay as they are."""
     return xp.broadcast_to(values, (*values.shape[: values.ndim - len(shape)], *shape))
-
-
-def transposed(visible: Array | None) -> Array | None:
-    """A visibility ``[.., n, m]`` as ``[.., m, n]``."""
-    return None if visible is None else visible.mT
 
 
 def visible_only(xp: Any, values: Array, visible: Array | None) -> Array:
@@ -49,22 +95,49 @@ def visible_max(xp: Any, scores: Array, visible: Array | None) -> Array:
     return xp.where(largest == -xp.inf, xp.zeros_like(largest), largest)
 
 
-def visible_matmul(xp: Any, left: Array, right: Array, visible: Array | None) -> Array:
-    """``left @ right`` summed over visible entries of ``left`` alone.
+Axes = tuple[int, int, int]
+"""How many last axes of a product are rows, summed over, and columns."""
 
-    Shapes: left and visible ``[.., i, k]``, right ``[.., k, c]``. A hidden entry contributes nothing,
-    where a plain product would add 0 · NaN: the rows ``k`` of ``right`` that hold NaN or infinity are
-    added one by one, to the rows ``i`` that see them.
+
+def matmul(xp: Any, left: Array, right: Array, axes: Axes = (1, 1, 1)) -> Array:
+    """The product of left ``[.., rows, over]`` and right ``[.., over, columns]``, several axes each, as one ``@``."""
+    rows, over, columns = axes
+    wide, deep = left.shape[left.ndim - rows - over :], right.shape[right.ndim - columns :]
+    one = _joined(xp, _joined(xp, left, over), rows, before=1)
+    two = _joined(xp, _joined(xp, right, columns), over, before=1)
+    product = one @ two
+    return xp.reshape(product, (*product.shape[:-2], *wide[:rows], *deep))
+
+
+def _joined(xp: Any, array: Array, count: int, before: int = 0) -> Array:
+    """The array with some neighbouring axes as one: the last ones, or those before the last."""
+    if count == 1:
+        return array
+    end = array.ndim - before
+    length = math.prod(array.shape[end - count : end])
+    return xp.reshape(array, (*array.shape[: end - count], length, *array.shape[end:]))
+
+
+def visible_matmul(xp: Any, left: Array, right: Array, visible: Array | None, axes: Axes = (1, 1, 1)) -> Array:
+    """The product summed over visible entries of ``left`` alone; shapes as in :func:`matmul`.
+
+    ``visible`` broadcasts to left. A hidden entry contributes nothing, where a plain product would add 0 · NaN:
+    the rows of ``right`` that hold NaN or infinity are added one by one, to the rows that see them.
     """
     if visible is None:
-        return left @ right
+        return matmul(xp, left, right, axes)
     finite = xp.isfinite(right)
     if xp.all(finite):
-        return left @ right
-    result = left @ xp.where(finite, right, xp.zeros_like(right))
+        return matmul(xp, left, right, axes)
+    result = matmul(xp, left, xp.where(finite, right, xp.zeros_like(right)), axes)
+    rows, over, columns = axes
+    last = left.ndim - rows - over
+    seen = xp.broadcast_to(visible, (*visible.shape[: max(visible.ndim - rows - over, 0)], *left.shape[last:]))
+    seen, left = (_joined(xp, _joined(xp, a, over), rows, before=1) for a in (seen, left))
+    finite, right = (_joined(xp, _joined(xp, a, columns), over, before=1) for a in (finite, right))
     for k in range(right.shape[-2]):
         if not xp.all(finite[..., k, :]):
-            seen = visible[..., :, k : k + 1] & ~finite[..., k : k + 1, :]
+            shown = seen[..., :, k : k + 1] & ~finite[..., k : k + 1, :]
             term = left[..., :, k : k + 1] * right[..., k : k + 1, :]
-            result = result + xp.where(seen, term, xp.zeros_like(term))
+            result = result + xp.reshape(xp.where(shown, term, xp.zeros_like(term)), result.shape)
     return result

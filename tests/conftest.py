@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-import numeric
 from numeric.backends import Backend, backend, cupy_missing
+from tests.families import ATTENTION
 
 settings.register_profile(
     "default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -26,7 +26,7 @@ def device(request: pytest.FixtureRequest) -> Backend:
     return backend(request.param)
 
 
-@pytest.fixture(params=numeric.programs())
+@pytest.fixture(params=ATTENTION)
 def program(request: pytest.FixtureRequest) -> str:
     """The name of a generated program."""
     return str(request.param)

@@ -56,7 +56,7 @@ def test_importing_derive_itself_loads_nothing_heavy() -> None:
 
 RUN = """
 import numpy as np, numeric
-for name in numeric.programs():
+for name in ("attention", "causal_attention"):
     kernel = numeric.load(name)
     x = np.ones((2, 3, 4))
     result = kernel.forward(Q=x, K=x, V=x, mask=np.ones((3, 3), dtype=bool))

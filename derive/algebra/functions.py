@@ -32,3 +32,23 @@ class Sigmoid(sp.Function):
 def has_kink(expr: sp.Expr) -> bool:
     """Whether an expression holds a function with a kink, whose subgradient has to be stated."""
     return bool(expr.atoms(sp.Max, sp.Min, sp.Abs))
+
+
+class QuarterTurn(sp.Function):
+    """The matrix ``J[s, t] = s − t`` over an axis of two: it turns the pair (x, y) into (−y, x). Antisymmetric."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, row: sp.Expr, column: sp.Expr) -> sp.Expr | None:
+        """Zero on the diagonal; the two indices in order, with a sign."""
+        if row == column:
+            return sp.S.Zero
+        if sp.Basic.compare(row, column) > 0:
+            return -cls(column, row)
+        return None
+
+    @property
+    def definition(self) -> sp.Expr:
+        """The entry in terms of its indices."""
+        return self.args[0] - self.args[1]

@@ -26,7 +26,8 @@ class Flow:
         outputs = {o.name for o in program.outputs}
         for definition in program.definitions:
             self._follow(definition, outputs)
-        inputs, seen = {i.name for i in program.inputs}, set()
+        inputs = {i.name for i in program.inputs}
+        seen: set[str] = set()
         for definition in program.definitions:
             new = [str(t.name) for t in self.mentioned[definition.name] if str(t.name) in inputs - seen]
             self._first[definition.name] = [i.name for i in program.inputs if i.name in new]

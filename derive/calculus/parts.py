@@ -1,8 +1,9 @@
 """Naming parts: what the compact form needs a name for gets a definition of its own. Values do not change.
 
 softmax(Σ_c Q K) becomes softmax(U) with U := Σ_c Q K, so that its gradient is one compact product after
-another; x·tanh(x) becomes x·T with T := tanh(x), whose gradient 1 − T² needs no second tanh; a softmax that is only part of a definition gets a name, because its row sums are shift invariant
-together with it, and not by themselves.
+another; x·tanh(x) becomes x·T with T := tanh(x), whose gradient 1 − T² needs no second tanh; a softmax that
+is only part of a definition gets a name, because its row sums are shift invariant together with it, and not
+by themselves.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ class _Reverse:
     def _reduction(self, value: sp.Expr, axes: tuple[Axis, ...]) -> Entry:
         """The name of a reduced value, defined on first use."""
         known = self.equations.name_of(value)
-        if known is not None:
+        if isinstance(known, Entry):
             return known
         taken = self.program.names | {str(t.name) for t in self.defined}
         entry = Tensor(unused("r", taken), *axes)[axes]

@@ -51,7 +51,9 @@ def rule_for(definition: Definition, tensor: Tensor, program: Program) -> Rule:
                 return rule
     reason = f"{target} depends on {name} through its definition, entry by entry"
     if has_kink(definition.value):
-        reason += "; at a kink the subgradient is used: abs has slope 0, max and min 0, or half each at a tie of tensors"
+        reason += (
+            "; at a kink the subgradient is used: abs has slope 0, max and min 0, or half each at a tie of tensors"
+        )
     return Rule("chain rule", reason)
 
 

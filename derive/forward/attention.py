@@ -1,12 +1,13 @@
-"""Scaled dot-product attention, with every key visible or a causal half of them."""
+"""Scaled dot-product attention, and what every variant of it shares."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import sympy as sp
 
-from derive.algebra import Axis, Indicator, Total
+from derive.algebra import Axis, Indicator, Tensor, Total
 from derive.forward.program import Builder, Program, Writing
 from derive.forward.softmax import logsumexp, softmax
 
@@ -21,39 +22,65 @@ WRITING = {
     "column": Writing({"dO": "B", "dA": "E", "dS": "R"}, {"dO": "B", "dA": "E", "dS": "R"}),
 }
 
+Score = Callable[[Builder, sp.Expr], sp.Expr]
+"""What a variant makes of the scaled score ``s`` of query i and key j; it may declare inputs and parameters."""
+
+Shown = Callable[[Builder], sp.Expr]
+"""A product of 0/1 factors: which keys j a query i sees."""
+
 
 @cache
 def attention() -> Program:
     """Every query sees every key, but for what ``mask`` and ``bias`` hide."""
-    return _attention("attention", "Scaled dot-product attention.", causal=False)
+    return variant("attention", "Scaled dot-product attention.")
 
 
-@cache
-def causal_attention() -> Program:
-    """Query i sees key j where j ≤ i + offset: 0 is top-left, m − n is bottom-right."""
-    return _attention(
-        "causal_attention", "Causal attention: key j is visible to query i where j ≤ i + offset.", causal=True
+def variant(name: str, summary: str, *, score: Score | None = None, visible: Shown | None = None) -> Program:
+    """Attention with its score changed, or with fewer keys visible.
+
+    ``score(p, s)`` gets the builder and the scaled score, before the bias is added; ``visible(p)`` the builder.
+    Both write positions as :data:`i` and :data:`j`. What a head learns (a slope, a sink) is an input without axes
+    of its own: one for each head where the leading axes are heads.
+    """
+    p = Builder(name, summary)
+    Q, K, V = queries_keys_values(p)
+    bias, shown = masked(p)
+    scaled = scaled_scores(p, Total(Q[i, c] * K[j, c], c), c.size)
+    if visible is not None:
+        shown *= visible(p)
+    M = p.define("M", (i, j), shown, values="boolean")
+    S = p.define("S", (i, j), (scaled if score is None else score(p, scaled)) + bias)
+    return averaged(p, S, M, V)
+
+
+def queries_keys_values(p: Builder) -> tuple[Tensor, Tensor, Tensor]:
+    """The inputs Q, K and V."""
+    return (
+        p.input("Q", i, c, meaning="queries"),
+        p.input("K", j, c, meaning="keys"),
+        p.input("V", j, v, meaning="values"),
     )
 
 
-def _attention(name: str, summary: str, *, causal: bool) -> Program:
-    p = Builder(name, summary)
-    Q = p.input("Q", i, c, meaning="queries")
-    K = p.input("K", j, c, meaning="keys")
-    V = p.input("V", j, v, meaning="values")
+def masked(p: Builder) -> tuple[sp.Expr, sp.Expr]:
+    """The optional inputs mask and bias: what is added to the scores, and what is visible."""
     mask = p.input("mask", i, j, meaning="True where key j is visible to query i", optional=1, values="boolean")
     bias = p.input("bias", i, j, meaning="added to the scaled scores; −∞ hides", optional=0, values="extended")
-    scale = p.parameter("scale", 1 / sp.sqrt(c.size), "multiplies the scores before the bias is added")
-    visible = mask[i, j] * Indicator(sp.Ne(bias[i, j], -sp.oo))  # NaN is not −∞: it stays visible and shows
-    if causal:
-        offset = p.parameter("offset", 0, "key j is visible to query i where j <= i + offset", integer=True)
-        visible *= Indicator(j <= i + offset)
+    # NaN is not −∞: it stays visible and shows.
+    return bias[i, j], mask[i, j] * Indicator(sp.Ne(bias[i, j], -sp.oo))
 
-    M = p.define("M", (i, j), visible, values="boolean")
-    S = p.define("S", (i, j), scale * Total(Q[i, c] * K[j, c], c) + bias[i, j])
-    A = p.define("A", (i, j), softmax(S[i, j], over=j, visible=M[i, j]))
-    p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
-    p.define("L", (i,), logsumexp(S[i, j], over=j, visible=M[i, j]))
+
+def scaled_scores(p: Builder, products: sp.Expr, width: sp.Expr) -> sp.Expr:
+    """Products of queries and keys times the parameter ``scale``, by default one over the root of their width."""
+    return p.parameter("scale", 1 / sp.sqrt(width), "multiplies the scores before the bias is added") * products
+
+
+def averaged(p: Builder, S: Tensor, M: Tensor | None, V: Tensor, over: Axis = j) -> Program:
+    """The end of every variant with a softmax: weights A, outputs O, and the statistic L."""
+    visible = 1 if M is None else M[i, over]
+    A = p.define("A", (i, over), softmax(S[i, over], over=over, visible=visible))
+    p.define("O", (i, v), Total(A[i, over] * V[over, v], over))
+    p.define("L", (i,), logsumexp(S[i, over], over=over, visible=visible))
     p.output("O", "outputs: the weighted averages of the values")
     p.output("L", "logsumexp of the visible scores, natural logarithm", statistic=True)
     return p.build(axis_meaning=AXES, writing=WRITING)

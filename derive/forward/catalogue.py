@@ -8,12 +8,54 @@ from collections.abc import Callable
 from pathlib import Path
 
 from derive.errors import DefinitionError, DeriveError
-from derive.forward.attention import attention, causal_attention
+from derive.forward import attention, heads, loss, mlp, norms, positions, scores, visibility
 from derive.forward.program import Program
 
 _PROGRAMS: dict[str, Callable[[], Program]] = {
-    "attention": attention,
-    "causal_attention": causal_attention,
+    made.__name__: made
+    for made in (
+        attention.attention,
+        visibility.causal_attention,
+        visibility.window_attention,
+        visibility.prefix_attention,
+        visibility.document_attention,
+        visibility.longformer_attention,
+        visibility.alternating_attention,
+        visibility.dilated_attention,
+        visibility.block_sparse_attention,
+        visibility.reformer_attention,
+        visibility.adaptive_span_attention,
+        visibility.linformer_attention,
+        scores.softcap_attention,
+        scores.learned_scale_attention,
+        scores.temperature_attention,
+        scores.sigmoid_attention,
+        scores.relu_attention,
+        scores.squared_attention,
+        scores.dropout_attention,
+        scores.differential_attention,
+        heads.attention_head,
+        heads.multi_head,
+        heads.cross_attention,
+        heads.grouped_query,
+        heads.multi_query,
+        heads.latent_attention,
+        positions.rope_attention,
+        positions.rope_interleaved_attention,
+        positions.rotary_embedding,
+        positions.rotary_embedding_interleaved,
+        positions.alibi_attention,
+        positions.relative_bias_attention,
+        positions.dual_chunk_attention,
+        norms.layer_norm,
+        norms.rms_norm,
+        mlp.gelu_mlp,
+        mlp.gelu_tanh_mlp,
+        mlp.swiglu,
+        loss.embedding,
+        loss.unembedding,
+        loss.cross_entropy,
+    )
 }
 
 _OWN: dict[str, Program] = {}

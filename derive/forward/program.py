@@ -20,6 +20,9 @@ from derive.algebra.binders import rewrite
 from derive.algebra.tensors import Values
 from derive.errors import AlgebraError, DefinitionError
 
+Dims = tuple[tuple[Axis, ...], ...]
+"""The dimensions of an array, each one axis or several that share it, the last running fastest."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -27,12 +30,18 @@ class Input:
 
     ``neutral`` makes it optional: leaving the input out is the same as this value everywhere
     (0 for what is added, 1 for what multiplies). An optional input broadcasts to its axes.
+    ``dims`` are the dimensions of the caller's array where they differ from the axes: neighbouring axes may share
+    one (heads and members of a group, halves and pairs). ``constant`` asks for no gradient. An integer input whose
+    entries count positions of an axis is ``below`` that axis's size.
     """
 
     tensor: Tensor
     axes: tuple[Axis, ...]
     meaning: str
     neutral: int | None = None
+    dims: Dims = ()
+    constant: bool = False
+    below: sp.Expr | None = None
 
     @property
     def name(self) -> str:
@@ -46,8 +55,8 @@ class Input:
 
     @property
     def differentiable(self) -> bool:
-        """Whether a gradient is asked for: all but 0/1 and integer tensors."""
-        return not self.tensor.discrete
+        """Whether a gradient is asked for: all but constants, 0/1 and integer tensors."""
+        return not self.constant and not self.tensor.discrete
 
 
 @dataclass(frozen=True)
@@ -96,12 +105,16 @@ class Definition:
 
 @dataclass(frozen=True)
 class Output:
-    """A tensor that the program returns; ``statistic`` marks one kept in the accumulation dtype."""
+    """A tensor that the program returns; ``statistic`` marks one kept in the accumulation dtype.
+
+    ``dims`` are the dimensions of the array that the caller gets, as for an input.
+    """
 
     tensor: Tensor
     axes: tuple[Axis, ...]
     meaning: str
     statistic: bool = False
+    dims: Dims = ()
 
     @property
     def name(self) -> str:
@@ -223,7 +236,16 @@ def _named(program: str, kind: str, items: Sequence[Item], name: str) -> Item:
     raise DefinitionError(f"{program} has no {kind} {name!r}; it has {known}")
 
 
-_HELPERS = ("all_of", "as_numbers", "filled", "transposed", "visible_matmul", "visible_max", "visible_only")
+def _dims(dims: tuple[Axis | tuple[Axis, ...], ...]) -> tuple[Dims, tuple[Axis, ...]]:
+    """Dimensions where axes share one, else nothing; and the axes in order."""
+    whole = tuple(d if isinstance(d, tuple) else (d,) for d in dims)
+    return (whole if any(len(d) > 1 for d in whole) else ()), tuple(a for d in whole for a in d)
+
+
+_HELPERS = (
+    *("all_of", "as_numbers", "erf", "filled", "gathered", "matmul", "maximum", "minimum", "sigmoid"),
+    *("visible_matmul", "visible_max", "visible_only"),
+)
 _BUILTINS = ("xp", "math", "Array", "Saved", "SIGNATURE", "dict", "str", "float", "int", "tuple")
 RESERVED = frozenset((*_HELPERS, *_BUILTINS, "forward", "backward", "outputs"))
 """Names that generated code needs for itself."""
@@ -252,11 +274,26 @@ class Builder:
         self._sizes: dict[str, sp.Expr] = {}
 
     def input(
-        self, name: str, *axes: Axis, meaning: str = "", optional: int | None = None, values: Values = "real"
+        self,
+        name: str,
+        *dims: Axis | tuple[Axis, ...],
+        meaning: str = "",
+        optional: int | None = None,
+        values: Values = "real",
+        constant: bool = False,
+        below: Axis | None = None,
     ) -> Tensor:
-        """Declare an input tensor; ``optional`` is the value that leaving it out stands for."""
+        """Declare an input tensor, dimension by dimension; several axes that share a dimension are a tuple.
+
+        ``optional`` is the value that leaving it out stands for; ``constant`` asks for no gradient; the entries of
+        an integer input may be positions ``below`` an axis's size.
+        """
+        shared, axes = _dims(dims)
+        if shared and optional is not None:
+            raise DefinitionError(f"{self.name}: the optional input {name} has axes that share a dimension")
         tensor = self._new(name, axes, values)
-        self._inputs.append(Input(tensor, axes, meaning, optional))
+        size = None if below is None else below.size
+        self._inputs.append(Input(tensor, axes, meaning, optional, shared, constant, size))
         return tensor
 
     def parameter(self, name: str, default: sp.Expr | int, meaning: str = "", *, integer: bool = False) -> sp.Symbol:
@@ -294,13 +331,18 @@ class Builder:
         self._definitions.append(Definition(tensor[axes], value))
         return tensor
 
-    def output(self, name: str, meaning: str = "", *, statistic: bool = False) -> Builder:
-        """Return a defined tensor."""
+    def output(
+        self, name: str, meaning: str = "", *, statistic: bool = False, dims: tuple[Axis | tuple[Axis, ...], ...] = ()
+    ) -> Builder:
+        """Return a defined tensor, if asked for with several axes in one dimension."""
         if name not in {d.name for d in self._definitions}:
             raise DefinitionError(f"{self.name}: output {name} is not defined")
         if name in {o.name for o in self._outputs}:
             raise DefinitionError(f"{self.name}: output {name} is given twice")
-        self._outputs.append(Output(self._tensors[name], self._axes[name], meaning, statistic))
+        shared, axes = _dims(dims)
+        if dims and axes != self._axes[name]:
+            raise DefinitionError(f"{self.name}: output {name} has axes {self._axes[name]}, but its dims have {axes}")
+        self._outputs.append(Output(self._tensors[name], self._axes[name], meaning, statistic, shared))
         return self
 
     def build(

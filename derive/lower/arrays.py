@@ -67,6 +67,19 @@ class View(Node):
 
 
 @dataclass(frozen=True)
+class Gather(Node):
+    """Entries of the operand at given positions along one of its axes, for every entry of the index."""
+
+    operand: Node
+    index: Node
+    along: Axis
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return (self.operand, self.index)
+
+
+@dataclass(frozen=True)
 class Apply(Node):
     """An elementwise function (``add``, ``multiply``, ``exp``, ``less_equal`` …) of broadcast operands."""
 
@@ -80,15 +93,25 @@ class Apply(Node):
 
 @dataclass(frozen=True)
 class Product(Node):
-    """Matrix product over ``over``: left ``[…, row, over]`` times right ``[…, over, column]``.
+    """Matrix product over the axes ``over``: left ``[…, rows, over]`` times right ``[…, over, columns]``.
 
-    ``visible`` has the axes of the operand that it hides entries of; hidden entries contribute nothing.
+    ``visible`` has the axes of the left operand, whose entries it hides; hidden entries contribute nothing.
     """
 
     left: Node
     right: Node
-    over: Axis
+    over: Axes
     visible: Node | None = None
+
+    @property
+    def rows(self) -> Axes:
+        """The axes of the result that the left operand alone has."""
+        return tuple(a for a in self.left.axes if a not in self.right.axes)
+
+    @property
+    def columns(self) -> Axes:
+        """The axes of the result that the right operand alone has."""
+        return tuple(a for a in self.right.axes if a not in self.left.axes)
 
     @property
     def operands(self) -> tuple[Node, ...]:

@@ -13,12 +13,14 @@ from typing import Literal
 import sympy as sp
 from sympy.core.relational import Relational
 
-from derive.algebra import Axis, Entry, Indicator, Maximum, Tensor, Total, Visible, free_axes
+from derive.algebra import Axis, Delta, Entry, Indicator, Maximum, Tensor, Total, Visible, free_axes
+from derive.algebra.functions import QuarterTurn
 from derive.errors import LoweringError
 from derive.lower.arrays import (
     All,
     Apply,
     Axes,
+    Gather,
     Name,
     Node,
     Number,
@@ -67,7 +69,7 @@ class _Tensoriser:
             condition = self._all([expr], order)
             return Number(condition.axes, condition)
         if isinstance(expr, Entry):
-            return arranged(self._name(expr), axes)
+            return arranged(self._name(expr, order), axes)
         if isinstance(expr, Axis):
             return Positions((expr,), expr)
         if not axes and not expr.atoms(Entry, Total, Maximum):
@@ -78,10 +80,20 @@ class _Tensoriser:
             return self._maximum(expr, order)
         if isinstance(expr, sp.Add):
             return self._sum(expr, axes)
+        if isinstance(expr, sp.Pow) and free_axes(expr.exp):
+            parts = (self.build(part, order) for part in (expr.base, expr.exp))
+            return Apply(axes, "power", tuple(parts))
         if isinstance(expr, (sp.Mul, sp.Pow)):
             return self._product(expr, axes)
+        if isinstance(expr, sp.floor) and expr.args[0].as_numer_denom()[1] != 1:
+            parts = (self.build(part, order) for part in expr.args[0].as_numer_denom())
+            return Apply(axes, "floor_divide", tuple(parts))
         if isinstance(expr, sp.Function) and expr.func.__name__ in FUNCTIONS:
             return Apply(axes, FUNCTIONS[expr.func.__name__], (self.build(expr.args[0], order),))
+        if isinstance(expr, QuarterTurn):
+            return self.build(expr.definition, order)
+        if isinstance(expr, (sp.Max, sp.Min, sp.Mod)):
+            return self._folded(_OF_TWO[expr.func.__name__], [arranged(self.build(a, axes), axes) for a in expr.args])
         raise LoweringError(f"{type(expr).__name__} in {expr} has no array form")
 
     def condition(self, expr: sp.Expr, order: Axes) -> Node:
@@ -91,11 +103,28 @@ class _Tensoriser:
             raise LoweringError(f"{expr} is no condition: a boolean definition is a product of 0/1 factors")
         return self._all(gates, order)
 
-    def _name(self, expr: Entry) -> Node:
+    def _name(self, expr: Entry, order: Axes) -> Node:
+        """A tensor at its axes; an index that is computed, such as a token's number, is gathered at."""
         indices = expr.indices if self.layout == "row" else expr.indices[::-1]
-        if any(not isinstance(index, Axis) for index in indices) or len(set(indices)) < len(indices):
-            raise LoweringError(f"{expr} has no array form: its indices are not distinct axes")
-        return Name(indices, str(expr.tensor.name))
+        sizes = expr.tensor.shape if self.layout == "row" else expr.tensor.shape[::-1]
+        places = tuple(x if isinstance(x, Axis) else Axis(f"@{k}", sizes[k]) for k, x in enumerate(indices))
+        node: Node = Name(places, str(expr.tensor.name))
+        for place, index in zip(places, indices, strict=True):
+            if place != index:
+                node = self._gathered(node, place, index, order)
+        if len(set(node.axes)) < len(node.axes):
+            raise LoweringError(
+                f"{expr} has no array form: an axis stands in two of its places; define the diagonal with a delta"
+            )
+        return node
+
+    def _gathered(self, node: Node, along: Axis, index: sp.Expr, order: Axes) -> Node:
+        where = self.build(index, order)
+        shared = tuple(a for a in where.axes if a in node.axes)
+        new = tuple(a for a in where.axes if a not in node.axes)
+        rest = tuple(a for a in node.axes if a not in (*shared, along))
+        values, positions = arranged(node, (*shared, along, *rest)), arranged(where, (*shared, *new))
+        return Gather((*shared, *new, *rest), values, positions, along)
 
     def _sum(self, expr: sp.Add, axes: Axes) -> Node:
         """Terms of most axes first, subtracted ones last."""
@@ -119,6 +148,8 @@ class _Tensoriser:
                 scalars *= factor
             elif is_gate(factor):
                 gates.append(factor)
+            elif not power.is_number and not power.atoms(Entry, Total, Maximum):
+                above.append((factor, sp.S.One))
             elif power.is_Rational and power.q <= 2:
                 (above if power > 0 else below).append((base, abs(power)))
             else:
@@ -135,6 +166,10 @@ class _Tensoriser:
 
     def _quotient(self, scalars: sp.Expr, above: list[Factor], below: list[Factor], axes: Axes) -> Node:
         nodes = [self._power(f, axes) for f in sorted(above, key=lambda f: _spelling(f[0]))]
+        small = min(nodes, key=lambda n: len(n.axes), default=None)
+        if small is not None and scalars not in (1, -1) and len(small.axes) < len(axes):
+            nodes[nodes.index(small)] = Apply(small.axes, "multiply", (Scalar((), scalars), small))
+            scalars = sp.S.One
         result = self._multiplied(nodes, axes) if nodes else Scalar((), sp.S.One)
         if scalars == -1 and nodes:
             result = Apply(result.axes, "negative", (result,))
@@ -142,6 +177,14 @@ class _Tensoriser:
             result = Apply(result.axes, "multiply", (Scalar((), scalars), result)) if nodes else Scalar((), scalars)
         for divisor in below:
             result = Apply(axes, "divide", (arranged(result, axes), arranged(self._power(divisor, axes), axes)))
+        return result
+
+    @staticmethod
+    def _folded(function: str, nodes: list[Node]) -> Node:
+        """A function of two arguments, applied from the left to several."""
+        result = nodes[0]
+        for node in nodes[1:]:
+            result = Apply(result.axes or node.axes, function, (result, node))
         return result
 
     def _power(self, factor: Factor, axes: Axes) -> Node:
@@ -174,10 +217,10 @@ class _Tensoriser:
                 continue
             if len(parts) == 1:
                 return parts[0].node
-            left, right, axis = self._pair(parts, pending, expr)
-            pending.remove(axis)
+            left, right, over = self._pair(parts, pending, expr)
+            pending = [a for a in pending if a not in over]
             rest = [p for p in parts if p is not left and p is not right]
-            parts = [_Part(self._matmul(left, right, axis, order), None), *rest]
+            parts = [_Part(self._matmul(left, right, over, order), None), *rest]
 
     def _parts(self, body: sp.Expr, wide: Axes) -> list[_Part]:
         """The factors of a product; a 0/1 factor selects from the first factor that has all its axes."""
@@ -224,30 +267,32 @@ class _Tensoriser:
         return _Part(Reduce(rest, "sum", part.node, axis), None)
 
     @staticmethod
-    def _pair(parts: list[_Part], pending: list[Axis], expr: Total) -> tuple[_Part, _Part, Axis]:
-        for axis in pending:
-            holders = [p for p in parts if axis in p.node.axes]
-            if len(holders) == 2:
-                return holders[0], holders[1], axis
+    def _pair(parts: list[_Part], pending: list[Axis], expr: Total) -> tuple[_Part, _Part, Axes]:
+        """Two factors, and every axis to sum over that these two have and no other."""
+        holders = {axis: [p for p in parts if axis in p.node.axes] for axis in pending}
+        for pair in holders.values():
+            if len(pair) == 2:
+                return pair[0], pair[1], tuple(a for a in pending if holders[a] == pair)
         raise LoweringError(f"{expr} is not a chain of matrix products; name a part of it in a definition of its own")
 
-    def _matmul(self, one: _Part, two: _Part, axis: Axis, order: Axes) -> Node:
-        """The product over one axis; the factor whose own axis comes first in the result stands left."""
+    def _matmul(self, one: _Part, two: _Part, over: Axes, order: Axes) -> Node:
+        """The product over some axes; the factor whose own axis comes first in the result stands left."""
         own = [tuple(a for a in p.node.axes if a not in q.node.axes) for p, q in ((one, two), (two, one))]
         rank = {a: k for k, a in enumerate(order)}
         last = [max((rank.get(a, len(rank)) for a in axes), default=-1) for axes in own]
         left, right = (one, two) if last[0] <= last[1] else (two, one)
+        if right.hides is not None and left.hides is None:
+            left, right = right, left
         rows = tuple(a for a in left.node.axes if a not in right.node.axes)
         columns = tuple(a for a in right.node.axes if a not in left.node.axes)
-        shared = tuple(a for a in left.node.axes if a in right.node.axes and a != axis)
-        batch = (*shared, *rows[:-1], *columns[:-1])
-        left_axes, right_axes = (*batch, rows[-1], axis), (*batch, axis, columns[-1])
+        batch = tuple(a for a in left.node.axes if a in right.node.axes and a not in over)
+        inner = tuple(a for a in (right if len(columns) > len(rows) else left).node.axes if a in over)
+        left_axes, right_axes = (*batch, *rows, *inner), (*batch, *inner, *columns)
         visible = None
-        for part, axes in ((left, left_axes), (right, right_axes)):
-            if part.hides is not None:
-                visible = arranged(self.condition(part.hides, axes), axes)
-        result = (*batch, rows[-1], columns[-1])
-        return Product(result, arranged(left.node, left_axes), arranged(right.node, right_axes), axis, visible)
+        if left.hides is not None:
+            visible = arranged(self.condition(left.hides, left_axes), left_axes)
+        result = (*batch, *rows, *columns)
+        return Product(result, arranged(left.node, left_axes), arranged(right.node, right_axes), inner, visible)
 
     def _maximum(self, expr: Maximum, order: Axes) -> Node:
         body, bound = expr.open()
@@ -261,6 +306,13 @@ class _Tensoriser:
     def _condition(self, condition: sp.Basic, order: Axes) -> Node:
         if isinstance(condition, sp.And):
             return self._all([Indicator(c) for c in condition.args], order)
+        if isinstance(condition, (sp.Or, sp.Not)):
+            axes = tuple(a for a in order if a in free_axes(condition))
+            parts = sorted(condition.args, key=sp.default_sort_key)
+            nodes = [arranged(self._condition(c, order), axes) for c in parts]
+            if isinstance(condition, sp.Not):
+                return Apply(axes, "logical_not", tuple(nodes))
+            return self._folded("logical_or", nodes)
         if not isinstance(condition, Relational):
             raise LoweringError(f"the condition {condition} has no array form: use comparisons of positions and inputs")
         axes = tuple(a for a in order if a in free_axes(condition))
@@ -278,7 +330,9 @@ class _Tensoriser:
     def _gate(self, gate: sp.Expr, order: Axes) -> Node:
         if isinstance(gate, Indicator):
             return self._condition(gate.args[0], order)
-        return arranged(self._name(gate), tuple(a for a in order if a in free_axes(gate)))
+        if isinstance(gate, Delta):
+            return self._condition(sp.Eq(*gate.args, evaluate=False), order)
+        return arranged(self._name(gate, order), tuple(a for a in order if a in free_axes(gate)))
 
     def _hides(self, factor: sp.Expr) -> sp.Expr | None:
         if isinstance(factor, Entry) and factor.base in self.support:
@@ -295,8 +349,10 @@ class _Part:
 
 
 FUNCTIONS = {n: n for n in ("exp", "log", "tanh", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan", "sign")}
-FUNCTIONS["Abs"] = "abs"
-"""The scalar functions that the Array API has, by SymPy's name."""
+FUNCTIONS |= {"Abs": "abs", "floor": "floor", "ceiling": "ceil", "Sigmoid": "sigmoid", "erf": "erf"}
+"""The scalar functions that the Array API or :mod:`numeric.support` has, by SymPy's name."""
+
+_OF_TWO = {"Max": "maximum", "Min": "minimum", "Mod": "remainder"}
 
 _COMPARISONS = {
     "<=": "less_equal",
@@ -310,7 +366,7 @@ _COMPARISONS = {
 
 def is_gate(factor: sp.Expr) -> bool:
     """Whether a factor is 0 or 1: it shows or hides what it multiplies."""
-    return isinstance(factor, Indicator) or (isinstance(factor, Entry) and factor.tensor.boolean)
+    return isinstance(factor, (Indicator, Delta)) or (isinstance(factor, Entry) and factor.tensor.boolean)
 
 
 def _spelling(expr: sp.Expr) -> tuple[bool, str]:

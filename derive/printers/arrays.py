@@ -10,6 +10,7 @@ from derive.lower.arrays import (
     All,
     Apply,
     Fill,
+    Gather,
     Name,
     Node,
     Number,
@@ -23,7 +24,7 @@ from derive.lower.arrays import (
     mentioned,
 )
 
-ATOM, POSTFIX, POWER, PRODUCT, SUM, COMPARE = 9, 8, 7, 6, 5, 4
+ATOM, POSTFIX, POWER, PRODUCT, SUM, COMPARE, LOOSEST = 9, 8, 7, 6, 5, 4, 0
 
 _INFIX = {
     "add": ("+", SUM),
@@ -38,6 +39,10 @@ _INFIX = {
     "equal": ("==", COMPARE),
     "not_equal": ("!=", COMPARE),
 }
+
+
+SUPPORTED = ("erf", "sigmoid", "maximum", "minimum")
+"""The functions that :mod:`numeric.support` has because the Array API lacks them, or takes no numbers in them."""
 
 
 class ArrayPrinter:
@@ -81,9 +86,8 @@ class ArrayPrinter:
     def _print_view(self, node: View) -> tuple[str, int]:
         inner = node.operand
         if isinstance(inner, Name) and inner.name in self.optional:
-            if sorted(map(str, inner.axes)) == sorted(map(str, node.axes)) and len(node.axes) == 2:
-                return f"transposed({inner.name})", ATOM
-            raise PrintingError(f"{inner.name} may be None and cannot be viewed as {node.axes}")
+            given = ArrayPrinter(self.optional - {inner.name}, self.like)
+            return f"None if {inner.name} is None else {given.print(node)}", LOOSEST
         text = self._inside(inner, POSTFIX)
         kept = tuple(a for a in node.axes if a in inner.axes)
         text = _permuted(text, inner.axes, kept)
@@ -103,12 +107,25 @@ class ArrayPrinter:
             return f"{self._inside(left, first)} {sign} {self._inside(right, strength + 1)}", strength
         if node.function == "negative":
             return f"-{self._inside(node.arguments[0], POWER)}", PRODUCT
-        return f"xp.{node.function}({', '.join(map(self.print, node.arguments))})", ATOM
+        arguments = ", ".join(map(self.print, node.arguments))
+        if node.function in SUPPORTED:
+            return f"{node.function}(xp, {arguments})", ATOM
+        return f"xp.{node.function}({arguments})", ATOM
+
+    def _print_gather(self, node: Gather) -> tuple[str, int]:
+        place = node.operand.axes.index(node.along)
+        new, rest = len(node.index.axes) - place, len(node.operand.axes) - 1 - place
+        index = self.print(node.index)
+        index = f"xp.asarray({index})" if isinstance(node.index, Scalar) else index
+        return f"gathered(xp, {self.print(node.operand)}, {index}, {new}, {rest})", ATOM
 
     def _print_product(self, node: Product) -> tuple[str, int]:
-        if node.visible is not None:
-            left, right, visible = map(self.print, (node.left, node.right, node.visible))
-            return f"visible_matmul(xp, {left}, {right}, {visible})", ATOM
+        counts = len(node.rows), len(node.over), len(node.columns)
+        if node.visible is not None or counts != (1, 1, 1):
+            operands = [self.print(n) for n in (node.left, node.right, node.visible) if n is not None]
+            name = "matmul" if node.visible is None else "visible_matmul"
+            joined = "" if counts == (1, 1, 1) else f", axes={counts}"
+            return f"{name}(xp, {', '.join(operands)}{joined})", ATOM
         return f"{self._inside(node.left, PRODUCT)} @ {self._inside(node.right, POWER)}", PRODUCT
 
     def _print_reduce(self, node: Reduce) -> tuple[str, int]:
@@ -138,11 +155,11 @@ class ArrayPrinter:
         return f"all_of({', '.join(self._condition(c) for c in node.conditions)})", ATOM
 
     def _condition(self, node: Node) -> str:
-        text = self.print(node)
         missing = [n for n in mentioned(node) if n in self.optional]
         if isinstance(node, Name) or not missing:
-            return text
-        return f"None if {' or '.join(f'{n} is None' for n in missing)} else {text}"
+            return self.print(node)
+        given = ArrayPrinter(self.optional - set(missing), self.like)
+        return f"None if {' or '.join(f'{n} is None' for n in missing)} else {given.print(node)}"
 
 
 def scalar_source(value: sp.Expr) -> str:

@@ -59,7 +59,9 @@ class IndexPrinter:
             return self._sum(expr), SUM
         if isinstance(expr, (sp.Mul, sp.Pow)) and not isinstance(expr, sp.exp):
             return self._product(expr), PRODUCT
-        if isinstance(expr, sp.Function):
+        if isinstance(expr, sp.Mod):
+            return f"{self._inside(expr.args[0], ATOM)} mod {self._inside(expr.args[1], ATOM)}", SUM
+        if isinstance(expr, (sp.Function, sp.Max, sp.Min)):
             return style.function(expr.func.__name__, ", ".join(map(self.print, expr.args))), ATOM
         if not free_axes(expr):
             return scalar_text(expr, style), ATOM if expr.is_Atom else PRODUCT
@@ -69,6 +71,10 @@ class IndexPrinter:
         """A comparison of positions, parameters and entries."""
         if isinstance(condition, sp.And):
             return " and ".join(self.condition(c) for c in condition.args)
+        if isinstance(condition, sp.Or):
+            return " or ".join(self.condition(c) for c in sorted(condition.args, key=sp.default_sort_key))
+        if isinstance(condition, sp.Not):
+            return f"not {self.condition(condition.args[0])}"
         if isinstance(condition, Relational):
             signs = {"<=": "le", ">=": "ge", "==": "=", "!=": "ne"}
             sign = self.style.sign(signs.get(condition.rel_op, condition.rel_op))

@@ -20,7 +20,20 @@ from derive.printers.style import Text
 
 WIDTH = 110
 
-HELPERS = ("all_of", "as_numbers", "filled", "transposed", "visible_matmul", "visible_max", "visible_only")
+HELPERS = (
+    "all_of",
+    "as_numbers",
+    "erf",
+    "filled",
+    "gathered",
+    "matmul",
+    "maximum",
+    "minimum",
+    "sigmoid",
+    "visible_matmul",
+    "visible_max",
+    "visible_only",
+)
 """The functions of :mod:`numeric.support` that statements may call."""
 
 TITLES = {"numpy": "NumPy", "cupy": "CuPy", "array_api_strict": "the strict Array API"}
@@ -55,7 +68,7 @@ class _Module:
             yield from ("import math", "")
         yield from (f"import {self.namespace} as xp", "")
         yield "from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec"
-        helpers = [h for h in HELPERS if f"{h}(" in text]
+        helpers = [h for h in HELPERS if re.search(rf"(?<!\.)\b{h}\(", text)]
         if helpers:
             yield f"from numeric.support import {', '.join(helpers)}"
         yield from ("", *self._signature(), "", "", *body)
@@ -105,16 +118,14 @@ class _Module:
         yield ")"
 
     def _tensor_spec(self, given: Input) -> str:
-        kind = "boolean" if given.tensor.boolean else "real"
-        neutral = "" if given.neutral is None else f", neutral={given.neutral}"
-        return (
-            f'TensorSpec("{given.name}", {_tuple(map(str, given.tensor.shape))}, "{kind}", "{given.meaning}"{neutral})'
-        )
+        kind = "boolean" if given.tensor.boolean else "integer" if given.tensor.discrete else "real"
+        more = "" if given.neutral is None else f", neutral={given.neutral}"
+        more += "" if given.below is None else f', below="{given.below}"'
+        return f'TensorSpec("{given.name}", {_shape(given)}, "{kind}", "{given.meaning}"{more})'
 
     def _forward(self) -> Iterator[str]:
-        signature = [
-            f"{i.name}: Array" if i.neutral is None else f"{i.name}: Array | None = None" for i in self.program.inputs
-        ]
+        ordered = sorted(self.program.inputs, key=lambda i: i.neutral is not None)
+        signature = [f"{i.name}: Array" if i.neutral is None else f"{i.name}: Array | None = None" for i in ordered]
         parameters = [_parameter_argument(p) for p in self.program.parameters]
         starred = ["*", *parameters] if parameters else []
         yield from _definition("forward", [*signature, *starred], "tuple[dict[str, Array], Saved]")
@@ -324,7 +335,13 @@ def _parameter_spec(parameter: Parameter) -> str:
 
 def _output_spec(output: Output) -> str:
     statistic = ", statistic=True" if output.statistic else ""
-    return f'OutputSpec("{output.name}", {_tuple(map(str, output.tensor.shape))}, "{output.meaning}"{statistic})'
+    return f'OutputSpec("{output.name}", {_shape(output)}, "{output.meaning}"{statistic})'
+
+
+def _shape(tensor: Input | Output) -> str:
+    """The sizes of a caller's array; axes that share a dimension are multiplied."""
+    dims = tensor.dims or tuple((axis,) for axis in tensor.axes)
+    return _tuple("*".join(str(axis.size) for axis in dim) for dim in dims)
 
 
 def _parameter_argument(parameter: Parameter) -> str:

@@ -88,6 +88,8 @@ class Decimals:
 
     def function(self, function: type[sp.Function], *args: Any) -> Any:
         """Mpmath's function of the same name."""
+        if function in ORDERED:
+            return ordered(function, self, args)
         known = getattr(self.context, _MPMATH.get(function.__name__, function.__name__), None)
         if known is None:
             raise AlgebraError(f"mpmath has no function {function.__name__}")
@@ -122,6 +124,8 @@ class Weights:
 
     def function(self, function: type[sp.Function], *args: Fraction) -> Fraction:
         """A positive rational that depends on the function and its arguments alone."""
+        if function in ORDERED:
+            return Fraction(ordered(function, self, args))
         key = (function.__name__, args)
         if key not in self.known:
             chance = random.Random(f"{self.seed} {key}")
@@ -142,8 +146,22 @@ class Weights:
         return sp.Rational(value.numerator, value.denominator)
 
 
-_MPMATH = {"Abs": "fabs", "Max": "fmax"}
+_MPMATH = {"Abs": "fabs"}
 """mpmath's names where they differ from SymPy's."""
+
+ORDERED = (sp.Abs, sp.sign, sp.Heaviside, sp.Max, sp.Min)
+"""The functions that follow from the order of numbers alone."""
+
+
+def ordered(function: type[sp.Basic], arithmetic: Arithmetic, args: tuple[Number, ...]) -> Any:
+    """Abs, sign, Max and Min over any ordered numbers; a step is 1/2 where it jumps."""
+    if function in (sp.Max, sp.Min):
+        return max(args) if function is sp.Max else min(args)
+    x, zero = args[0], arithmetic.number(0)
+    side = (x > zero) - (x < zero)
+    if function is sp.Abs:
+        return x * arithmetic.number(side or 1)
+    return arithmetic.number(side if function is sp.sign else Fraction(1 + side, 2))
 
 
 def slope(function: type[sp.Function], x: Number, value: Number, arithmetic: Arithmetic) -> Number:
@@ -212,6 +230,8 @@ class Duals:
 
     def function(self, function: type[sp.Function], *args: DualNumber) -> DualNumber:
         """The chain rule for the scalar functions of definitions."""
+        if function in (sp.Max, sp.Min):
+            return (max if function is sp.Max else min)(args, key=lambda x: x.value)
         (x,) = args
         value = self.base.function(function, x.value)
         if function is sp.log and x.value == 0:
@@ -274,6 +294,9 @@ class RunningErrors:
 
     def function(self, function: type[sp.Function], *args: Bounded) -> Bounded:
         """The function's value, its argument's error amplified, and a rounding of its own."""
+        if function in (sp.Max, sp.Min):
+            largest: Bounded = ordered(function, self, args)
+            return largest
         (x,) = args
         value = self.base.function(function, x.value)
         if function is sp.exp:
@@ -308,6 +331,8 @@ class Balls:
 
     def number(self, value: Any) -> Any:
         """A ball around an exact number; floats are exact."""
+        if value is sp.pi:
+            return self.flint.arb.pi()
         arb, rational = self.flint.arb, None
         if isinstance(value, (sp.Rational, Fraction)):
             rational = (int(value.p), int(value.q)) if isinstance(value, sp.Rational) else value.as_integer_ratio()
@@ -330,6 +355,10 @@ class Balls:
 
     def function(self, function: type[sp.Function], *args: Any) -> Any:
         """Arb's function of the same name."""
+        if function in (sp.Max, sp.Min):
+            return args[0].max(args[1]) if function is sp.Max else args[0].min(args[1])
+        if function is sp.Abs:
+            return abs(args[0])
         (x,) = args
         if function is sp.log and x == 0:
             return self.flint.arb("-inf")
@@ -341,7 +370,7 @@ class Balls:
     def power(self, base: Any, exponent: sp.Rational) -> Any:
         """An integer power, or one of the square root."""
         if exponent.q > 2:
-            raise AlgebraError(f"no ball is known for the power {exponent}")
+            return base ** self.number(exponent)
         base = base.sqrt() if exponent.q == 2 else base
         raised = base ** abs(int(exponent.p))
         return 1 / raised if exponent < 0 else raised

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import sympy as sp
@@ -17,8 +18,10 @@ from derive.proof.arithmetic import Arithmetic, Duals, Number, Weights
 from derive.proof.fingerprint import (
     FiniteField,
     agree,
+    below,
     entries,
     filled,
+    lengths,
     random_residue,
     small_sizes,
     with_roots,
@@ -93,9 +96,13 @@ def _forward_mode(
     moving: dict[str, Nested] = {}
     tangents: dict[str, Nested] = {}
     for given in forward.inputs:
-        shape = [sizes[str(s)] for s in given.tensor.shape]
-        if given.tensor.boolean:
-            inputs[given.name] = moving[given.name] = filled(shape, lambda: int(chance.random() < 0.7))
+        shape = lengths(given.tensor.shape, sizes)
+        if given.tensor.discrete:
+            top = 2 if given.tensor.boolean else below(given, sizes)
+            inputs[given.name] = moving[given.name] = filled(shape, partial(chance.randrange, top))
+            continue
+        if given.constant:
+            inputs[given.name] = moving[given.name] = filled(shape, partial(draw, chance))
             continue
         inputs[given.name], tangents[given.name] = (filled(shape, lambda: draw(chance)) for _ in range(2))
         moving[given.name] = _paired(inputs[given.name], tangents[given.name], len(shape), duals)
@@ -106,7 +113,7 @@ def _forward_mode(
     pushed = pulled = arithmetic.number(0)
     cotangents = {}
     for output in forward.outputs:
-        cotangent = filled([sizes[str(s)] for s in output.tensor.shape], lambda: draw(chance))
+        cotangent = filled(lengths(output.tensor.shape, sizes), lambda: draw(chance))
         cotangents[derivation.names[output.name]] = cotangent
         rank = len(output.axes)
         for weight, number in zip(entries(cotangent, rank), entries(moved[output.name], rank), strict=True):

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import sympy as sp
 
 from derive.errors import AlgebraError
-from derive.forward.program import Program
+from derive.forward.program import Input, Program
+from derive.proof.arithmetic import ORDERED
 from derive.proof.interpreter import Nested, interpret
 
 EXPONENTS = 2**61 - 1
@@ -25,6 +27,9 @@ EXPONENTS = 2**61 - 1
 
 MODULUS = 66 * EXPONENTS + 1
 """The field of values, a prime p = 3 mod 4 of which the exponent group's order divides p − 1."""
+
+POSITIONS = 5
+"""Positions, buckets and documents are drawn below this."""
 
 GENERATOR = pow(2, 66, MODULUS)
 """An element of order ``EXPONENTS``."""
@@ -80,17 +85,29 @@ class FiniteField:
             return value
         if value in (sp.oo, -sp.oo):
             return Residue(0, 0)
+        if isinstance(value, sp.Basic) and not value.is_Rational:
+            return self._constant(value)
         exact = sp.Rational(value)
         parts = ((exact.p * pow(exact.q, -1, order)) % order for order in (EXPONENTS, MODULUS))
         return Residue(*parts)
 
+    def _constant(self, value: sp.Basic) -> Residue:
+        """An irrational constant such as π as a fixed random number; roots and products by way of their parts."""
+        if isinstance(value, sp.Pow) and value.exp.is_Rational:
+            return self.power(self.number(value.base), value.exp)
+        if isinstance(value, sp.Mul):
+            product = self.number(1)
+            for factor in value.args:
+                product = product * self.number(factor)
+            return product
+        return self.function(type(value))
+
     def function(self, function: type[sp.Function], *args: Residue) -> Residue:
-        """Exp as a homomorphism; any other function as a fixed random one."""
-        if function is sp.exp:
-            (x,) = args
-            if x.exponent is None:
-                raise AlgebraError("exp of something that has passed through exp has no fingerprint")
-            return Residue(None, pow(GENERATOR, x.exponent, MODULUS))
+        """Exp as a homomorphism; any other function, and exp of what has passed through exp, as a fixed random one."""
+        if function in ORDERED:
+            raise AlgebraError(f"{function.__name__} has no fingerprint: the elements of a finite field have no order")
+        if function is sp.exp and args[0].exponent is not None:
+            return Residue(None, pow(GENERATOR, args[0].exponent, MODULUS))
         digests = [
             int.from_bytes(hashlib.blake2b(f"{function.__name__} {parts}".encode(), digest_size=16).digest(), "big")
             for parts in ([a.exponent for a in args], [a.value for a in args])
@@ -101,7 +118,7 @@ class FiniteField:
     def power(self, base: Residue, exponent: sp.Rational) -> Residue:
         """An integer power; a negative one needs an invertible base."""
         if exponent.q > 2:
-            raise AlgebraError(f"a root of order {exponent.q} has no fingerprint")
+            return self.function(sp.Pow, base, self.number(exponent))
         if exponent.q == 2:
             base = self._root(base)
         power = int(exponent.p)
@@ -131,12 +148,24 @@ def random_inputs(
     """Random field elements for every real input, random visibilities for the others."""
     inputs = {}
     for given in program.inputs:
-        shape = [sizes[str(size)] for size in given.tensor.shape]
+        shape = lengths(given.tensor.shape, sizes)
         if given.tensor.boolean:
             inputs[given.name] = filled(shape, lambda: int(chance.random() < visible))
+        elif given.tensor.discrete:
+            inputs[given.name] = filled(shape, partial(chance.randrange, below(given, sizes)))
         else:
             inputs[given.name] = filled(shape, lambda: random_residue(chance))
     return inputs
+
+
+def lengths(shape: Iterable[sp.Expr], sizes: Mapping[str, int]) -> list[int]:
+    """Symbolic sizes as numbers."""
+    return [int(size) if size.is_Integer else sizes[str(size)] for size in shape]
+
+
+def below(given: Input, sizes: Mapping[str, int]) -> int:
+    """What the entries of an integer input are drawn below."""
+    return POSITIONS if given.below is None else sizes[str(given.below)]
 
 
 def random_residue(chance: random.Random) -> Residue:

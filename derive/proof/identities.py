@@ -27,6 +27,11 @@ def identities(program: Program) -> tuple[Identity, ...]:
     names = {d.name for d in program.definitions}
     if not ({"S", "A", "O"} <= names and {"Q", "K", "V"} <= {i.name for i in program.inputs}):
         return ()
+    form = softmax.recognise(program.definition("A"))
+    family = {i.name for i in program.inputs} <= {"Q", "K", "V", "mask", "bias"}
+    family = family and len(program.definition("S").axes) == 2
+    if not family or form is None or form.score != program.definition("S").target:
+        return ()
     Q, K = program.input("Q").entry, program.input("K").entry
     scale, scores = sp.Symbol("scale", real=True), program.definition("S").value
     shared = tuple(free_axes(Q) & free_axes(K))

@@ -6,14 +6,17 @@ a sum is a loop over an axis, and a hidden entry is skipped, not multiplied by z
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import sympy as sp
+from sympy.core.relational import Relational
 
 from derive.algebra.axes import Axis
 from derive.algebra.binders import Maximum, Total
+from derive.algebra.functions import QuarterTurn, Sigmoid
 from derive.algebra.tensors import Delta, Entry, Indicator, Visible
 from derive.errors import AlgebraError
 from derive.forward.program import Program
@@ -70,6 +73,7 @@ class _Machine:
         self.tensors: dict[str, dict[tuple[int, ...], Number]] = {}
         self.scalars: dict[sp.Symbol, Number] = {}
         self.code: dict[sp.Expr, Evaluate] = {}
+        self.conditions: dict[sp.Basic, Callable[[At], bool]] = {}
         self.zero, self.one = arithmetic.number(0), arithmetic.number(1)
 
     def take_inputs(self, inputs: Mapping[str, Nested]) -> None:
@@ -160,20 +164,34 @@ class _Machine:
         if isinstance(expr, sp.Mul):
             return self._product(expr)
         if isinstance(expr, Indicator):
-            return lambda at: self.one if self._holds(expr.args[0], at) else self.zero
+            holds = self._decided(expr.args[0])
+            return lambda at: self.one if holds(at) else self.zero
         if isinstance(expr, Delta):
-            left, right = expr.args
-            return lambda at: self.one if self._index(left, at) == self._index(right, at) else self.zero
+            left, right = map(self._place, expr.args)
+            return lambda at: self.one if left(at) == right(at) else self.zero
         if isinstance(expr, sp.Pow) and expr.exp.is_Rational and expr.exp.q != 1 and self._is_made_of_sizes(expr):
             number = arithmetic.number(expr.xreplace({s: sp.Integer(self._size(s)) for s in expr.free_symbols}))
             return lambda at: number
         if isinstance(expr, sp.Pow) and expr.exp.is_Rational:
             base, exponent = self._compiled(expr.base), expr.exp
             return lambda at: arithmetic.power(self._shown(base(at)), exponent)
-        if isinstance(expr, sp.Function):
+        if isinstance(expr, sp.Pow) and not expr.exp.atoms(Entry, Total) and not isinstance(expr, sp.exp):
+            base, exponent = self._compiled(expr.base), self._exact(expr.exp)
+            return lambda at: arithmetic.power(self._shown(base(at)), exponent(at))
+        if isinstance(expr, (sp.Mod, sp.floor, sp.Min, sp.Max)) and self._is_discrete(expr):
+            exact = self._exact(expr)
+            return lambda at: arithmetic.number(exact(at))
+        if isinstance(expr, (Sigmoid, QuarterTurn)):
+            return self._compiled(expr.definition)
+        if isinstance(expr, (sp.Function, sp.Max, sp.Min)):
             function, arguments = expr.func, [self._compiled(a) for a in expr.args]
             return lambda at: arithmetic.function(function, *(self._shown(a(at)) for a in arguments))
         raise AlgebraError(f"the interpreter cannot evaluate {type(expr).__name__} in {expr}")
+
+    @staticmethod
+    def _is_discrete(expr: sp.Expr) -> bool:
+        """Whether an expression is computed from positions, sizes, integer parameters and integer inputs alone."""
+        return all(s.is_integer for s in expr.free_symbols) and not expr.atoms(Total, Maximum)
 
     def _is_made_of_sizes(self, expr: sp.Expr) -> bool:
         """Whether an expression is a number once sizes are known: no entries, axes, sums or parameters."""
@@ -185,10 +203,45 @@ class _Machine:
         entries, indices = self.tensors[str(expr.tensor.name)], expr.indices
         if all(isinstance(index, Axis) for index in indices):
             return lambda at: entries[tuple([at[index] for index in indices])]
-        return lambda at: entries[tuple(self._index(index, at) for index in indices)]
+        places = [self._place(index) for index in indices]
 
-    def _index(self, index: sp.Expr, at: At) -> int:
-        return at[index] if isinstance(index, Axis) else int(index.xreplace({**self.scalars, **at}))
+        def evaluate(at: At) -> Number:
+            where = tuple(place(at) for place in places)
+            if where not in entries:
+                raise AlgebraError(f"{expr} lies outside of {expr.tensor.name}: index {where}")
+            return entries[where]
+
+        return evaluate
+
+    def _place(self, index: sp.Expr) -> Callable[[At], int]:
+        """An index as an integer: an axis, a number, or something computed from positions and integer inputs."""
+        if isinstance(index, Axis):
+            return lambda at: at[index]
+        value = self._exact(index)
+        return lambda at: int(value(at))
+
+    def _exact(self, index: sp.Expr) -> Callable[[At], sp.Expr]:
+        """What is computed from positions, sizes, parameters and integer inputs as a SymPy number."""
+        entries = {e: (sp.Dummy(integer=True), self._compiled(e)) for e in index.atoms(Entry)}
+        outer = index.xreplace({e: dummy for e, (dummy, _) in entries.items()})
+        fixed = {s: self._number_of(s) for s in outer.free_symbols if not isinstance(s, (Axis, sp.Dummy))}
+        outer = outer.xreplace(fixed)
+        axes = [s for s in outer.free_symbols if isinstance(s, Axis)]
+
+        def evaluate(at: At) -> sp.Expr:
+            values: dict[sp.Basic, Any] = {axis: sp.Integer(at[axis]) for axis in axes}
+            for dummy, entry in entries.values():
+                values[dummy] = self.arithmetic.compared(self._shown(entry(at)))
+            return outer.xreplace(values)
+
+        return evaluate
+
+    def _number_of(self, symbol: sp.Symbol) -> sp.Expr:
+        """A parameter or size as a SymPy number."""
+        value = self.scalars.get(symbol)
+        if value is None:
+            return sp.Integer(self._size(symbol))
+        return sp.Integer(value) if symbol.is_integer else self.arithmetic.compared(value)
 
     def _scalar(self, symbol: sp.Symbol) -> Number:
         value = self.scalars.get(symbol)
@@ -203,7 +256,9 @@ class _Machine:
 
     def _product(self, expr: sp.Mul) -> Evaluate:
         """A product whose 0/1 factors are decided first: what they hide is not evaluated, and stays hidden."""
-        gates = [f for f in expr.args if isinstance(f, Indicator) or (isinstance(f, Entry) and f.tensor.boolean)]
+        gates = [
+            f for f in expr.args if isinstance(f, (Indicator, Delta)) or (isinstance(f, Entry) and f.tensor.boolean)
+        ]
         ordered = [self._compiled(f) for f in gates]
         others = [self._compiled(f) for f in expr.args if f not in gates]
 
@@ -252,18 +307,44 @@ class _Machine:
 
         return largest
 
-    def _holds(self, condition: sp.Basic, at: At) -> bool:
-        values: dict[sp.Basic, Any] = {a: sp.Integer(at[a]) for a in condition.atoms(Axis) if a in at}
-        for entry in condition.atoms(Entry):
-            values[entry] = self.arithmetic.compared(self._shown(self._compiled(entry)(at)))
-        for symbol in condition.free_symbols:
-            if symbol in self.scalars:
-                value = self.scalars[symbol]
-                values[symbol] = sp.Integer(value) if symbol.is_integer else self.arithmetic.compared(value)
-        decided = condition.xreplace(values)
-        if decided not in (sp.true, sp.false):
-            raise AlgebraError(f"the condition {condition} is not decided by positions, parameters and inputs")
-        return bool(decided)
+    def _decided(self, condition: sp.Basic) -> Callable[[At], bool]:
+        """A condition on positions, parameters and inputs as a function of the positions."""
+        if condition not in self.conditions:
+            self.conditions[condition] = self._condition(condition)
+        return self.conditions[condition]
+
+    def _condition(self, condition: sp.Basic) -> Callable[[At], bool]:
+        if isinstance(condition, (sp.And, sp.Or)):
+            parts, every = [self._decided(c) for c in condition.args], isinstance(condition, sp.And)
+            return lambda at: (all if every else any)(part(at) for part in parts)
+        if isinstance(condition, sp.Not):
+            inner = self._decided(condition.args[0])
+            return lambda at: not inner(at)
+        if not isinstance(condition, Relational):
+            raise AlgebraError(f"the condition {condition} is no comparison of positions, parameters and inputs")
+        left, right = (self._side(side) for side in condition.args)
+        compare = _COMPARE[condition.rel_op]
+        return lambda at: bool(compare(left(at), right(at)))
+
+    def _side(self, side: sp.Expr) -> Callable[[At], Any]:
+        """One side of a comparison as something that Python compares."""
+        if side.is_number:
+            constant = int(side) if side.is_Integer else side
+            return lambda at: constant
+        if self._is_discrete(side):
+            return self._place(side)
+        value = self._compiled(side)
+        return lambda at: self.arithmetic.compared(self._shown(value(at)))
+
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+    ">": operator.gt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 def _shape(nested: Nested, rank: int) -> list[int]:

@@ -14,6 +14,7 @@ import numeric.generated
 from derive.forward import names, program
 from derive.generate import MARK, compare, write
 from derive.pipeline import TARGETS, modules
+from tests.families import ATTENTION
 
 FILES = {
     "one/a.py": f'"""{MARK}."""\nx = 1\ny = 2\n',
@@ -153,6 +154,7 @@ def test_a_text_that_cannot_be_encoded_leaves_the_old_file_and_nothing_else(fold
 
 GENERATED = Path(numeric.generated.__path__[0])
 PATHS = [f"{target}/{name}.py" for target in TARGETS for name in names()]
+FAMILY = [f"{target}/{name}.py" for target in TARGETS for name in ATTENTION]
 
 
 @cache
@@ -187,7 +189,7 @@ def test_generating_gives_the_same_bytes_under_every_hash_seed() -> None:
     assert found[0].split(b"\0") == [(GENERATED / path).read_bytes() for path in PATHS]
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", FAMILY)
 def test_a_generated_module_compiles_and_says_where_it_comes_from(path: str) -> None:
     """The program, the target, the operation counts, the lemma it relies on, and how to make it again."""
     text = derived()[path]
@@ -210,7 +212,7 @@ def test_a_generated_module_holds_no_date_path_or_trailing_space(path: str) -> N
     assert not any(word in text for word in ("/home", "\\", "20" + "25", "20" + "26"))
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", ATTENTION)
 def test_targets_differ_in_their_namespace_alone(name: str) -> None:
     one, two = (derived()[f"{target}/{name}.py"] for target in TARGETS)
     assert one.replace("NumPy", "CuPy").replace("import numpy as xp", "import cupy as xp") == two

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from derive.algebra import Axis, Delta, Indicator, Maximum, Tensor, Total, Visible
 from derive.calculus import backward, tangent
 from derive.errors import PrintingError
-from derive.forward import Builder, Program, names, program
+from derive.forward import Builder, Program, program
 from derive.forward.softmax import softmax
 from derive.generate import MARK
 from derive.lower import arrays as nodes
@@ -31,6 +31,7 @@ from derive.lower.arrays import (
     All,
     Apply,
     Fill,
+    Gather,
     Name,
     Node,
     Number,
@@ -51,6 +52,7 @@ from derive.printers.module import _wrapped, module_source
 from derive.printers.notation import NOTATIONS, Writer
 from derive.printers.style import Latex, Text
 from tests.derive.test_calculus import SMALL, derived
+from tests.families import ATTENTION
 
 i, k, l = (Axis(name, "n") for name in "ikl")
 j, p = Axis("j", "m"), Axis("p", "m")
@@ -177,7 +179,7 @@ def test_a_tensor_whose_name_begins_with_d_is_not_a_gradient() -> None:
 
 EVERYTHING = [
     (name, notation, mode, plain)
-    for name in (*names(), "gram", "nested_sums", "layer_norm", "quadratic_form", "several_outputs", "positions")
+    for name in (*ATTENTION, "gram", "nested_sums", "layer_norm", "quadratic_form", "several_outputs", "positions")
     for notation, mode, plain in product(NOTATIONS, ("backward", "tangent"), (False, True))
     if plain or name not in SMALL
 ]
@@ -237,7 +239,7 @@ def test_markdown_displays_every_formula(name: str, notation: str, mode: str, pl
     assert not text.endswith("\n\n")
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", ATTENTION)
 def test_latex_environments_are_closed_and_aligned(name: str) -> None:
     text = latex(written(name, "row", latex=True))
     assert text.count(r"\begin{align*}") == text.count(r"\end{align*}") == 2
@@ -247,7 +249,7 @@ def test_latex_environments_are_closed_and_aligned(name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["backward", "tangent"])
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", ATTENTION)
 def test_every_step_of_a_page_has_a_rule_and_a_reason(name: str, mode: str) -> None:
     document = written(name, "row", mode)
     assert all(line.rule and line.reason for line in document.steps)
@@ -300,7 +302,7 @@ def test_bound_letters_never_shadow(name: str) -> None:
     assert expected in printed(value, T, letters())
 
 
-@pytest.mark.parametrize("name", [*SMALL, *names()])
+@pytest.mark.parametrize("name", [*SMALL, *ATTENTION])
 @pytest.mark.parametrize("mode", ["backward", "tangent"])
 def test_no_printed_sum_binds_a_letter_twice(name: str, mode: str) -> None:
     """No letter of a sum is free on the left, or bound by a sum around it."""
@@ -374,7 +376,8 @@ NODES: dict[str, Node] = {
     "Positions": Positions((i,), i),
     "View": View((j, i), Name((i, j), "X")),
     "Apply": Apply((i, j), "exp", (Name((i, j), "X"),)),
-    "Product": Product((i, k), Name((i, j), "X"), View((j, k), Name((k, j), "X")), j),
+    "Product": Product((i, k), Name((i, j), "X"), View((j, k), Name((k, j), "X")), (j,)),
+    "Gather": Gather((j,), Name((i, j), "X"), Scalar((), sp.Integer(0)), i),
     "Reduce": Reduce((i,), "sum", Name((i, j), "X"), j),
     "Select": Select((i, j), Name((i, j), "M"), Name((i, j), "X")),
     "All": All((i, j), (Name((i, j), "M"), Name((i, j), "N"))),
@@ -519,7 +522,7 @@ class Trees:
 
     def _product(self, depth: int) -> tuple[Node, np.ndarray]:
         (one, x), (two, y) = self.draw(depth), self.draw(depth)
-        return Product((i, k), one, two, l), x @ y
+        return Product((i, k), replace(one, axes=(i, l)), replace(two, axes=(l, k)), (l,)), x @ y
 
     def _reduced(self, depth: int) -> tuple[Node, np.ndarray]:
         """A sum over columns, beside a matrix that it is broadcast against."""
@@ -574,9 +577,8 @@ def test_scalars_are_printed_as_what_they_are(value: sp.Expr) -> None:
 
 def test_an_optional_tensor_is_transposed_through_none() -> None:
     printer = ArrayPrinter(frozenset({"M"}))
-    assert printer.print(View((j, i), Name((i, j), "M"))) == "transposed(M)"
-    with pytest.raises(PrintingError, match="M may be None"):
-        printer.print(View((i, j, c), Name((i, j), "M")))
+    assert printer.print(View((j, i), Name((i, j), "M"))) == "None if M is None else M.mT"
+    assert printer.print(View((i, j, c), Name((i, j), "M"))) == "None if M is None else M[..., None]"
 
 
 # Modules.

@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 import numeric.cli as cli
-from numeric.kernels import programs
 from numeric.verify import Finding
+from tests.families import ATTENTION
 
 Backprove = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -43,7 +43,7 @@ def _width(text: str) -> int:
 
 
 @pytest.mark.parametrize("notation", ["row", "column", "index"])
-@pytest.mark.parametrize("program", programs())
+@pytest.mark.parametrize("program", ATTENTION)
 @pytest.mark.parametrize("mode", ["backward", "tangent"])
 def test_derive_prints_every_combination(backprove: Backprove, program: str, notation: str, mode: str) -> None:
     """Text fits 100 columns; LaTeX, Markdown and JSON are well formed."""

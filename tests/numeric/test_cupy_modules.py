@@ -45,7 +45,7 @@ def test_cupy_module_imports_and_its_names_exist(path: Path) -> None:
     names = _names(path.read_text(encoding="utf-8")) | _names(
         Path(numeric.support.__file__).read_text(encoding="utf-8")
     )
-    assert {"exp", "sum", "where"} <= names
+    assert {"where", "isfinite"} <= names
     for name in sorted(names):
         target = cupy
         for part in name.split("."):
@@ -69,7 +69,8 @@ def test_cupy_and_numpy_modules_differ_in_the_namespace_alone(path: Path) -> Non
         .replace("import cupy as xp", "import numpy as xp")
         .replace("for CuPy", "for NumPy")
     )
-    assert text == other.read_text(encoding="utf-8")
+    # The header wraps where the longer name of the namespace makes it.
+    assert text.split() == other.read_text(encoding="utf-8").split()
 
 
 def test_every_numpy_name_exists() -> None:

@@ -14,9 +14,10 @@ from numeric.properties import LIMIT, Property
 from numeric.properties_attention import properties_for
 from numeric.samples import Sample
 from numeric.verify import dtypes
+from tests.families import ATTENTION
 from tests.numeric.strategies import samples
 
-CASES = [(name, prop) for name in numeric.programs() for prop in properties_for(numeric.load(name))]
+CASES = [(name, prop) for name in ATTENTION for prop in properties_for(numeric.load(name))]
 
 
 @pytest.mark.parametrize(("name", "prop"), CASES, ids=[f"{n}: {p.name}" for n, p in CASES])

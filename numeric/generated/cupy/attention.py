@@ -14,7 +14,7 @@ import math
 import cupy as xp
 
 from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
-from numeric.support import all_of, transposed, visible_matmul, visible_max, visible_only
+from numeric.support import all_of, visible_matmul, visible_max, visible_only
 
 SIGNATURE = Signature(
     program="attention",
@@ -107,13 +107,13 @@ def backward(
         ∇K[j,c] = scale Σ_i Q[i,c] ∇S[i,j]    (product)
         ∇bias[i,j] = ∇S[i,j]    (added term)
     """
-    dV = visible_matmul(xp, A.mT, dO, transposed(M))
+    dV = visible_matmul(xp, A.mT, dO, None if M is None else M.mT)
     dA = dO @ V.mT
     r = xp.sum(visible_only(xp, A * dA, M), axis=-1)
     if dL is not None:
         r = r - dL
     dS = visible_only(xp, A * (dA - r[..., None]), M)
     dQ = scale * visible_matmul(xp, dS, K, M)
-    dK = visible_matmul(xp, dS.mT, Q_scaled, transposed(M))
+    dK = visible_matmul(xp, dS.mT, Q_scaled, None if M is None else M.mT)
     dbias = dS
     return {"Q": dQ, "K": dK, "V": dV, "bias": dbias}

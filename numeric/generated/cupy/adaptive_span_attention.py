@@ -1,0 +1,138 @@
+"""Causal attention with a learned, soft span.
+
+Forward (O) and backward (dQ, dK, dV, dspan) for CuPy, derived from the definitions of
+`adaptive_span_attention`.
+
+Generated: do not edit, run `backprove generate`.
+
+Array operations of both passes, transposes being views: 48 for the plain program (Q, K, V, span to O and
+gradients).
+"""
+
+import math
+
+import cupy as xp
+
+from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
+from numeric.support import maximum, minimum, visible_matmul, visible_only
+
+SIGNATURE = Signature(
+    program="adaptive_span_attention",
+    inputs=(
+        TensorSpec("Q", ("n", "d"), "real", "queries"),
+        TensorSpec("K", ("m", "d"), "real", "keys"),
+        TensorSpec("V", ("m", "d_v"), "real", "values"),
+        TensorSpec("span", (), "real", "how far back weights are full; one for each head"),
+    ),
+    parameters=(
+        ParameterSpec("ramp", "real", "over how many positions weights fade out"),
+        ParameterSpec("scale", "real", "multiplies the scores before the bias is added"),
+    ),
+    outputs=(
+        OutputSpec("O", ("n", "d_v"), "outputs: the weighted averages of the values"),
+    ),
+    gradients=("Q", "K", "V", "span"),
+    cotangents=("O",),
+)
+
+
+def forward(
+    Q: Array,
+    K: Array,
+    V: Array,
+    span: Array,
+    *,
+    ramp: float = 8,
+    scale: float | None = None,
+) -> tuple[dict[str, Array], Saved]:
+    """Causal attention with a learned, soft span.
+
+    Q [.., n, d]: queries
+    K [.., m, d]: keys
+    V [.., m, d_v]: values
+    span [..]: how far back weights are full; one for each head
+    ramp: over how many positions weights fade out
+    scale: multiplies the scores before the bias is added (default 1/√d)
+
+    Returns the outputs O, and what the backward pass needs:
+
+        S[i,j] = scale Σ_c K[j,c] Q[i,c]
+        M[i,j] = [j ≤ i]
+        W[i,j] = Min(1, Max(0, (j + ramp + span − i)/ramp))
+        A_1[i,j] = M[i,j] W[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] W[i,j′] exp(S[i,j′]))
+        A[i,j] = A_1[i,j]
+        O[i,v] = Σ_j A[i,j] V[j,v]
+    """
+    d = Q.shape[-1]
+    m = K.shape[-2]
+    n = Q.shape[-2]
+    if scale is None:
+        scale = 1 / math.sqrt(max(d, 1))
+    Q_scaled = scale * Q
+    S = Q_scaled @ K.mT
+    M = xp.arange(m)[None, :] <= xp.arange(n)[:, None]
+    W = minimum(
+        xp,
+        1,
+        maximum(xp, 0, (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None])),
+    )
+    A_1 = visible_only(
+        xp,
+        W * xp.exp(S) / xp.sum(visible_only(xp, visible_only(xp, W, M) * xp.exp(S), M), axis=-1)[..., None],
+        M,
+    )
+    A = A_1
+    O = visible_matmul(xp, A, V, M)
+    outputs = {"O": O}
+    return outputs, {"A": A, "M": M, "V": V, "A_1": A_1, "S": S, "W": W, "span": span, "K": K, "Q_scaled": Q_scaled, "ramp": ramp, "scale": scale}
+
+
+def backward(
+    dO: Array,
+    *,
+    A: Array,
+    M: Array,
+    V: Array,
+    A_1: Array,
+    S: Array,
+    W: Array,
+    span: Array,
+    K: Array,
+    Q_scaled: Array,
+    ramp: float,
+    scale: float,
+) -> dict[str, Array]:
+    """Gradients of adaptive_span_attention, derived from its definitions.
+
+    dO [.., n, d_v]: cotangent of O
+
+    Returns the gradients with respect to Q, K, V and span. Steps:
+
+        ∇V[j,v] = Σ_i A[i,j] ∇O[i,v]    (product)
+        ∇A[i,j] = Σ_v V[j,v] ∇O[i,v]    (product)
+        ∇A_1[i,j] = ∇A[i,j]    (added term)
+        r[i] = Σ_j A_1[i,j] ∇A_1[i,j]    (name a reduction)
+        ∇W[i,j] = M[i,j] exp(S[i,j]) (∇A_1[i,j] − r[i])/(Σ_j′ M[i,j′] W[i,j′] exp(S[i,j′]))    (chain rule,
+            fold, factor)
+        ∇span = Σ_ji [−Max(0, (j + ramp + span − i)/ramp) + 1 > 0] [(j + ramp + span − i)/ramp > 0]
+            ∇W[i,j]/ramp    (chain rule)
+        ∇S[i,j] = A_1[i,j] (∇A_1[i,j] − r[i])    (chain rule, fold, factor)
+        ∇Q[i,c] = scale Σ_j K[j,c] ∇S[i,j]    (product)
+        ∇K[j,c] = scale Σ_i Q[i,c] ∇S[i,j]    (product)
+    """
+    m = A.shape[-1]
+    n = dO.shape[-2]
+    dV = visible_matmul(xp, A.mT, dO, M.mT)
+    dA = dO @ V.mT
+    dA_1 = dA
+    r = xp.sum(visible_only(xp, A_1 * dA_1, M), axis=-1)
+    dW = visible_only(
+        xp,
+        xp.exp(S) * (dA_1 - r[..., None]) / xp.sum(visible_only(xp, visible_only(xp, W, M) * xp.exp(S), M), axis=-1)[..., None],
+        M,
+    )
+    dspan = (1/ramp) * xp.sum(xp.sum(visible_only(xp, visible_only(xp, dW, 1 - maximum(xp, 0, (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None])) > 0), (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None]) > 0), axis=-1), axis=-1)
+    dS = visible_only(xp, A_1 * (dA_1 - r[..., None]), M)
+    dQ = scale * visible_matmul(xp, dS, K, M)
+    dK = visible_matmul(xp, dS.mT, Q_scaled, M.mT)
+    return {"Q": dQ, "K": dK, "V": dV, "span": dspan}

@@ -1,0 +1,132 @@
+"""Attention with softly capped scores: cap·tanh(s/cap).
+
+Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `softcap_attention`.
+
+Generated: do not edit, run `backprove generate`.
+
+Array operations of both passes, transposes being views: 23 for the plain program (Q, K, V to O and
+gradients), 34 with mask, bias and L.
+Relies on: shift invariance.
+"""
+
+import math
+
+import cupy as xp
+
+from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
+from numeric.support import all_of, visible_matmul, visible_max, visible_only
+
+SIGNATURE = Signature(
+    program="softcap_attention",
+    inputs=(
+        TensorSpec("Q", ("n", "d"), "real", "queries"),
+        TensorSpec("K", ("m", "d"), "real", "keys"),
+        TensorSpec("V", ("m", "d_v"), "real", "values"),
+        TensorSpec("mask", ("n", "m"), "boolean", "True where key j is visible to query i", neutral=1),
+        TensorSpec("bias", ("n", "m"), "real", "added to the scaled scores; −∞ hides", neutral=0),
+    ),
+    parameters=(
+        ParameterSpec("scale", "real", "multiplies the scores before the bias is added"),
+        ParameterSpec("cap", "real", "scores stay between −cap and cap"),
+    ),
+    outputs=(
+        OutputSpec("O", ("n", "d_v"), "outputs: the weighted averages of the values"),
+        OutputSpec("L", ("n",), "logsumexp of the visible scores, natural logarithm", statistic=True),
+    ),
+    gradients=("Q", "K", "V", "bias"),
+    cotangents=("O",),
+)
+
+
+def forward(
+    Q: Array,
+    K: Array,
+    V: Array,
+    mask: Array | None = None,
+    bias: Array | None = None,
+    *,
+    scale: float | None = None,
+    cap: float = 2,
+) -> tuple[dict[str, Array], Saved]:
+    """Attention with softly capped scores: cap·tanh(s/cap).
+
+    Q [.., n, d]: queries
+    K [.., m, d]: keys
+    V [.., m, d_v]: values
+    mask [.., n, m]: True where key j is visible to query i, optional
+    bias [.., n, m]: added to the scaled scores; −∞ hides, optional
+    scale: multiplies the scores before the bias is added (default 1/√d)
+    cap: scores stay between −cap and cap
+
+    Returns the outputs O and L, and what the backward pass needs:
+
+        M[i,j] = [bias[i,j] ≠ −∞] mask[i,j]
+        S_1[i,j] = scale Σ_c K[j,c] Q[i,c]/cap
+        S_2[i,j] = tanh(S_1[i,j])
+        S[i,j] = bias[i,j] + cap S_2[i,j]
+        A[i,j] = M[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] exp(S[i,j′]))
+        O[i,v] = Σ_j A[i,j] V[j,v]
+        L[i] = log(Σ_j M[i,j] exp(S[i,j]))
+    """
+    d = Q.shape[-1]
+    if scale is None:
+        scale = 1 / math.sqrt(max(d, 1))
+    Q_scaled = (scale/cap) * Q
+    M = all_of(mask, None if bias is None else bias != -xp.inf)
+    S_1 = Q_scaled @ K.mT
+    S_2 = xp.tanh(S_1)
+    S = cap * S_2
+    if bias is not None:
+        S = S + bias
+    S_max = visible_max(xp, S, M)
+    E = visible_only(xp, xp.exp(S - S_max[..., None]), M)
+    Z = xp.sum(E, axis=-1)
+    A = visible_only(xp, E / Z[..., None], M)
+    O = visible_matmul(xp, A, V, M)
+    L = S_max + xp.log(Z)
+    outputs = {"O": O, "L": L}
+    return outputs, {"A": A, "M": M, "V": V, "S_2": S_2, "K": K, "Q_scaled": Q_scaled, "scale": scale, "cap": cap}
+
+
+def backward(
+    dO: Array,
+    dL: Array | None = None,
+    *,
+    A: Array,
+    M: Array | None,
+    V: Array,
+    S_2: Array,
+    K: Array,
+    Q_scaled: Array,
+    scale: float,
+    cap: float,
+) -> dict[str, Array]:
+    """Gradients of softcap_attention, derived from its definitions.
+
+    dO [.., n, d_v]: cotangent of O
+    dL [.., n]: cotangent of L, optional
+
+    Returns the gradients with respect to Q, K, V and bias. Steps:
+
+        ∇V[j,v] = Σ_i A[i,j] ∇O[i,v]    (product)
+        ∇A[i,j] = Σ_v V[j,v] ∇O[i,v]    (product)
+        r[i] = Σ_j A[i,j] ∇A[i,j] − ∇L[i]    (name a reduction)
+        ∇S[i,j] = A[i,j] (∇A[i,j] − r[i])    (logsumexp, softmax, sum over uses, fold, factor)
+        ∇bias[i,j] = ∇S[i,j]    (added term)
+        ∇S_2[i,j] = cap ∇S[i,j]    (chain rule)
+        ∇S_1[i,j] = ∇S_2[i,j] (1 − S_2[i,j]²)    (chain rule, fold, factor)
+        ∇Q[i,c] = scale Σ_j K[j,c] ∇S_1[i,j]/cap    (product)
+        ∇K[j,c] = scale Σ_i Q[i,c] ∇S_1[i,j]/cap    (product)
+    """
+    dV = visible_matmul(xp, A.mT, dO, None if M is None else M.mT)
+    dA = dO @ V.mT
+    r = xp.sum(visible_only(xp, A * dA, M), axis=-1)
+    if dL is not None:
+        r = r - dL
+    dS = visible_only(xp, A * (dA - r[..., None]), M)
+    dbias = dS
+    dS_2 = cap * dS
+    dS_1 = visible_only(xp, dS_2 * (1 - S_2 ** 2), M)
+    dQ = (scale/cap) * visible_matmul(xp, dS_1, K, M)
+    dK = visible_matmul(xp, dS_1.mT, Q_scaled, None if M is None else M.mT)
+    return {"Q": dQ, "K": dK, "V": dV, "bias": dbias}

@@ -1,0 +1,80 @@
+"""Cross-entropy of the targets under softmax(Z/τ), averaged.
+
+Forward (loss) and backward (dZ) for NumPy, derived from the definitions of `cross_entropy`.
+
+Generated: do not edit, run `backprove generate`.
+
+Array operations of both passes, transposes being views: 25 for the plain program (Z, targets to loss and
+gradients).
+Relies on: shift invariance.
+"""
+
+import numpy as xp
+
+from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
+from numeric.support import as_numbers, gathered, maximum, visible_max, visible_only
+
+SIGNATURE = Signature(
+    program="cross_entropy",
+    inputs=(
+        TensorSpec("Z", ("n", "T"), "real", "logits"),
+        TensorSpec("targets", ("n",), "integer", "the right tokens; negative ones are ignored", below="T"),
+    ),
+    parameters=(
+        ParameterSpec("temperature", "real", "divides the logits"),
+    ),
+    outputs=(
+        OutputSpec("loss", (), "the mean over counted positions", statistic=True),
+    ),
+    gradients=("Z",),
+    cotangents=("loss",),
+)
+
+
+def forward(Z: Array, targets: Array, *, temperature: float = 1) -> tuple[dict[str, Array], Saved]:
+    """Cross-entropy of the targets under softmax(Z/τ), averaged.
+
+    Z [.., n, T]: logits
+    targets [.., n]: the right tokens; negative ones are ignored
+    temperature: divides the logits
+
+    Returns the outputs loss, and what the backward pass needs:
+
+        S[i,t] = Z[i,t]/temperature
+        P[i,t] = exp(S[i,t])/(Σ_t′ exp(S[i,t′]))
+        N = Max(1, Σ_i [targets[i] ≥ 0])
+        nll_1[i,j] = exp(S[i,j])/(Σ_t exp(S[i,t]))
+        nll[i] = [targets[i] ≥ 0] log(Σ_t exp(S[i,t])) − [targets[i] ≥ 0] S[i,targets[i]]
+        loss = Σ_i nll[i]/N
+    """
+    S = (1/temperature) * Z
+    S_max = visible_max(xp, S, None)
+    E = xp.exp(S - S_max[..., None])
+    Z2 = xp.sum(E, axis=-1)
+    P = E / Z2[..., None]
+    N = maximum(xp, 1, xp.sum(as_numbers(xp, targets >= 0, Z), axis=-1))
+    nll = visible_only(xp, S_max, targets >= 0) + visible_only(xp, xp.log(Z2), targets >= 0) - visible_only(xp, gathered(xp, S, targets, 0, 0), targets >= 0)
+    loss = xp.sum(nll, axis=-1) / N
+    outputs = {"loss": loss}
+    return outputs, {"P": P, "targets": targets, "N": N, "temperature": temperature}
+
+
+def backward(dloss: Array, *, P: Array, targets: Array, N: Array, temperature: float) -> dict[str, Array]:
+    """Gradients of cross_entropy, derived from its definitions.
+
+    dloss [..]: cotangent of loss
+
+    Returns the gradients with respect to Z. Steps:
+
+        ∇S[i,t] = ∇loss [targets[i] ≥ 0] (P[i,t] − δ[t,targets[i]])/N    (sum, chain rule, write out, fold,
+            factor)
+        ∇Z[i,t] = ∇S[i,t]/temperature    (chain rule)
+    """
+    T = P.shape[-1]
+    dS = visible_only(
+        xp,
+        dloss[..., None, None] * (P - as_numbers(xp, xp.arange(T)[None, :] == targets[..., None], dloss)) / N[..., None, None],
+        (targets >= 0)[..., None],
+    )
+    dZ = (1/temperature) * dS
+    return {"Z": dZ}

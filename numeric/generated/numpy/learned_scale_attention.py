@@ -1,0 +1,125 @@
+"""Attention whose scores a learned number scales.
+
+Forward (O, L) and backward (dQ, dK, dV, dbias, dgain) for NumPy, derived from the definitions of
+`learned_scale_attention`.
+
+Generated: do not edit, run `backprove generate`.
+
+Array operations of both passes, transposes being views: 22 for the plain program (Q, K, V, gain to O and
+gradients), 33 with mask, bias and L.
+Relies on: shift invariance.
+"""
+
+import math
+
+import numpy as xp
+
+from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
+from numeric.support import all_of, visible_matmul, visible_max, visible_only
+
+SIGNATURE = Signature(
+    program="learned_scale_attention",
+    inputs=(
+        TensorSpec("Q", ("n", "d"), "real", "queries"),
+        TensorSpec("K", ("m", "d"), "real", "keys"),
+        TensorSpec("V", ("m", "d_v"), "real", "values"),
+        TensorSpec("mask", ("n", "m"), "boolean", "True where key j is visible to query i", neutral=1),
+        TensorSpec("bias", ("n", "m"), "real", "added to the scaled scores; −∞ hides", neutral=0),
+        TensorSpec("gain", (), "real", "multiplies the scaled scores; one for each head"),
+    ),
+    parameters=(
+        ParameterSpec("scale", "real", "multiplies the scores before the bias is added"),
+    ),
+    outputs=(
+        OutputSpec("O", ("n", "d_v"), "outputs: the weighted averages of the values"),
+        OutputSpec("L", ("n",), "logsumexp of the visible scores, natural logarithm", statistic=True),
+    ),
+    gradients=("Q", "K", "V", "bias", "gain"),
+    cotangents=("O",),
+)
+
+
+def forward(
+    Q: Array,
+    K: Array,
+    V: Array,
+    gain: Array,
+    mask: Array | None = None,
+    bias: Array | None = None,
+    *,
+    scale: float | None = None,
+) -> tuple[dict[str, Array], Saved]:
+    """Attention whose scores a learned number scales.
+
+    Q [.., n, d]: queries
+    K [.., m, d]: keys
+    V [.., m, d_v]: values
+    mask [.., n, m]: True where key j is visible to query i, optional
+    bias [.., n, m]: added to the scaled scores; −∞ hides, optional
+    gain [..]: multiplies the scaled scores; one for each head
+    scale: multiplies the scores before the bias is added (default 1/√d)
+
+    Returns the outputs O and L, and what the backward pass needs:
+
+        M[i,j] = [bias[i,j] ≠ −∞] mask[i,j]
+        S[i,j] = bias[i,j] + gain scale Σ_c K[j,c] Q[i,c]
+        A[i,j] = M[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] exp(S[i,j′]))
+        O[i,v] = Σ_j A[i,j] V[j,v]
+        L[i] = log(Σ_j M[i,j] exp(S[i,j]))
+    """
+    d = Q.shape[-1]
+    if scale is None:
+        scale = 1 / math.sqrt(max(d, 1))
+    M = all_of(mask, None if bias is None else bias != -xp.inf)
+    S = Q @ K.mT * (scale * gain)[..., None, None]
+    if bias is not None:
+        S = S + bias
+    S_max = visible_max(xp, S, M)
+    E = visible_only(xp, xp.exp(S - S_max[..., None]), M)
+    Z = xp.sum(E, axis=-1)
+    A = visible_only(xp, E / Z[..., None], M)
+    O = visible_matmul(xp, A, V, M)
+    L = S_max + xp.log(Z)
+    outputs = {"O": O, "L": L}
+    return outputs, {"A": A, "M": M, "V": V, "K": K, "gain": gain, "Q": Q, "scale": scale}
+
+
+def backward(
+    dO: Array,
+    dL: Array | None = None,
+    *,
+    A: Array,
+    M: Array | None,
+    V: Array,
+    K: Array,
+    gain: Array,
+    Q: Array,
+    scale: float,
+) -> dict[str, Array]:
+    """Gradients of learned_scale_attention, derived from its definitions.
+
+    dO [.., n, d_v]: cotangent of O
+    dL [.., n]: cotangent of L, optional
+
+    Returns the gradients with respect to Q, K, V, bias and gain. Steps:
+
+        ∇V[j,v] = Σ_i A[i,j] ∇O[i,v]    (product)
+        ∇A[i,j] = Σ_v V[j,v] ∇O[i,v]    (product)
+        r[i] = Σ_j A[i,j] ∇A[i,j] − ∇L[i]    (name a reduction)
+        ∇S[i,j] = A[i,j] (∇A[i,j] − r[i])    (logsumexp, softmax, sum over uses, fold, factor)
+        ∇Q[i,c] = gain scale Σ_j K[j,c] ∇S[i,j]    (product)
+        ∇K[j,c] = gain scale Σ_i Q[i,c] ∇S[i,j]    (product)
+        ∇bias[i,j] = ∇S[i,j]    (added term)
+        ∇gain = scale Σ_cji K[j,c] Q[i,c] ∇S[i,j]    (chain rule)
+    """
+    dV = visible_matmul(xp, A.mT, dO, None if M is None else M.mT)
+    dA = dO @ V.mT
+    r = xp.sum(visible_only(xp, A * dA, M), axis=-1)
+    if dL is not None:
+        r = r - dL
+    dS = visible_only(xp, A * (dA - r[..., None]), M)
+    dQ = visible_matmul(xp, dS, K, M) * (scale * gain)[..., None, None]
+    dK = visible_matmul(xp, dS.mT, Q, None if M is None else M.mT) * (scale * gain)[..., None, None]
+    dbias = dS
+    dgain = scale * xp.sum(xp.sum(visible_only(xp, K @ Q.mT * dS.mT, None if M is None else M.mT), axis=-2), axis=-1)
+    return {"Q": dQ, "K": dK, "V": dV, "bias": dbias, "gain": dgain}

@@ -1,0 +1,137 @@
+"""Multi-head self-attention with projections.
+
+Forward (Y) and backward (dX, dW_Q, dW_K, dW_V, dW_O) for NumPy, derived from the definitions of `multi_head`.
+
+Generated: do not edit, run `backprove generate`.
+
+Array operations of both passes, transposes being views: 32 for the plain program (X, W_Q, W_K, W_V, W_O to Y
+and gradients), 36 with mask.
+Relies on: shift invariance.
+"""
+
+import math
+
+import numpy as xp
+
+from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
+from numeric.support import matmul, visible_matmul, visible_max, visible_only
+
+SIGNATURE = Signature(
+    program="multi_head",
+    inputs=(
+        TensorSpec("X", ("n", "D"), "real", "states of the queries"),
+        TensorSpec("W_Q", ("D", "H", "d"), "real", "the queries' maps"),
+        TensorSpec("W_K", ("D", "H", "d"), "real", "the keys' maps"),
+        TensorSpec("W_V", ("D", "H", "d_v"), "real", "the values' maps"),
+        TensorSpec("W_O", ("H", "d_v", "D"), "real", "the output map of each head"),
+        TensorSpec("mask", ("n", "n"), "boolean", "True where key j is visible to query i", neutral=1),
+    ),
+    parameters=(
+        ParameterSpec("scale", "real", "multiplies the scores"),
+    ),
+    outputs=(
+        OutputSpec("Y", ("n", "D"), "the sum of the heads' updates"),
+    ),
+    gradients=("X", "W_Q", "W_K", "W_V", "W_O"),
+    cotangents=("Y",),
+)
+
+
+def forward(
+    X: Array,
+    W_Q: Array,
+    W_K: Array,
+    W_V: Array,
+    W_O: Array,
+    mask: Array | None = None,
+    *,
+    scale: float | None = None,
+) -> tuple[dict[str, Array], Saved]:
+    """Multi-head self-attention with projections.
+
+    X [.., n, D]: states of the queries
+    W_Q [.., D, H, d]: the queries' maps
+    W_K [.., D, H, d]: the keys' maps
+    W_V [.., D, H, d_v]: the values' maps
+    W_O [.., H, d_v, D]: the output map of each head
+    mask [.., n, n]: True where key j is visible to query i, optional
+    scale: multiplies the scores (default 1/√d)
+
+    Returns the outputs Y, and what the backward pass needs:
+
+        M[i,j] = mask[i,j]
+        Q[h,i,c] = Σ_x W_Q[x,h,c] X[i,x]
+        K[h,j,c] = Σ_x W_K[x,h,c] X[j,x]
+        V[h,j,v] = Σ_x W_V[x,h,v] X[j,x]
+        S[h,i,j] = scale Σ_c K[h,j,c] Q[h,i,c]
+        A[h,i,j] = M[i,j] exp(S[h,i,j])/(Σ_i′ M[i,i′] exp(S[h,i,i′]))
+        O[h,i,v] = Σ_i′ A[h,i,i′] V[h,i′,v]
+        Y[i,x] = Σ_hv O[h,i,v] W_O[h,v,x]
+    """
+    d = W_Q.shape[-1]
+    if scale is None:
+        scale = 1 / math.sqrt(max(d, 1))
+    M = mask
+    Q = xp.moveaxis(matmul(xp, X, W_Q, axes=(1, 1, 2)), -2, -3)
+    K = xp.moveaxis(matmul(xp, X, W_K, axes=(1, 1, 2)), -2, -3)
+    V = xp.moveaxis(matmul(xp, X, W_V, axes=(1, 1, 2)), -2, -3)
+    S = scale * (Q @ K.mT)
+    S_max = visible_max(xp, S, None if M is None else M[..., None, :, :])
+    E = visible_only(xp, xp.exp(S - S_max[..., None]), None if M is None else M[..., None, :, :])
+    Z = xp.sum(E, axis=-1)
+    A = visible_only(xp, E / Z[..., None], None if M is None else M[..., None, :, :])
+    O = visible_matmul(xp, A, V, None if M is None else M[..., None, :, :])
+    Y = matmul(xp, xp.moveaxis(O, -2, -3), W_O, axes=(1, 2, 1))
+    outputs = {"Y": Y}
+    return outputs, {"O": O, "W_O": W_O, "V": V, "A": A, "M": M, "X": X, "Q": Q, "K": K, "W_K": W_K, "W_Q": W_Q, "W_V": W_V, "scale": scale}
+
+
+def backward(
+    dY: Array,
+    *,
+    O: Array,
+    W_O: Array,
+    V: Array,
+    A: Array,
+    M: Array | None,
+    X: Array,
+    Q: Array,
+    K: Array,
+    W_K: Array,
+    W_Q: Array,
+    W_V: Array,
+    scale: float,
+) -> dict[str, Array]:
+    """Gradients of multi_head, derived from its definitions.
+
+    dY [.., n, D]: cotangent of Y
+
+    Returns the gradients with respect to X, W_Q, W_K, W_V and W_O. Steps:
+
+        ∇W_O[h,v,x] = Σ_i O[h,i,v] ∇Y[i,x]    (product)
+        ∇O[h,i,v] = Σ_x W_O[h,v,x] ∇Y[i,x]    (product)
+        ∇A[h,i,j] = Σ_v V[h,j,v] ∇O[h,i,v]    (product)
+        r[h,i] = Σ_i′ A[h,i,i′] ∇A[h,i,i′]    (name a reduction)
+        ∇S[h,i,j] = A[h,i,j] (∇A[h,i,j] − r[h,i])    (softmax, fold, factor)
+        ∇V[h,j,v] = Σ_i A[h,i,j] ∇O[h,i,v]    (product)
+        ∇W_V[x,h,v] = Σ_i X[i,x] ∇V[h,i,v]    (product)
+        ∇K[h,j,c] = scale Σ_i Q[h,i,c] ∇S[h,i,j]    (product)
+        ∇W_K[x,h,c] = Σ_i X[i,x] ∇K[h,i,c]    (product)
+        ∇Q[h,i,c] = scale Σ_i′ K[h,i′,c] ∇S[h,i,i′]    (product)
+        ∇X[i,x] = Σ_hc W_K[x,h,c] ∇K[h,i,c] + Σ_hc W_Q[x,h,c] ∇Q[h,i,c] + Σ_hv W_V[x,h,v] ∇V[h,i,v]
+            (product, sum over uses)
+        ∇W_Q[x,h,c] = Σ_i X[i,x] ∇Q[h,i,c]    (product)
+    """
+    dW_O = matmul(xp, O.mT, dY, axes=(2, 1, 1))
+    dO = xp.moveaxis(matmul(xp, dY, xp.moveaxis(W_O, -1, -3), axes=(1, 1, 2)), -2, -3)
+    dA = dO @ V.mT
+    r = xp.sum(visible_only(xp, A * dA, None if M is None else M[..., None, :, :]), axis=-1)
+    dS = visible_only(xp, A * (dA - r[..., None]), None if M is None else M[..., None, :, :])
+    dV = visible_matmul(xp, A.mT, dO, None if M is None else M.mT[..., None, :, :])
+    dW_V = matmul(xp, X.mT, xp.moveaxis(dV, -2, -3), axes=(1, 1, 2))
+    dK = scale * visible_matmul(xp, dS.mT, Q, None if M is None else M.mT[..., None, :, :])
+    dW_K = matmul(xp, X.mT, xp.moveaxis(dK, -2, -3), axes=(1, 1, 2))
+    dQ = scale * visible_matmul(xp, dS, K, None if M is None else M[..., None, :, :])
+    dX = matmul(xp, xp.moveaxis(dK, -2, -3), xp.moveaxis(xp.moveaxis(W_K, -2, -3), -1, -2), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dQ, -2, -3), xp.moveaxis(xp.moveaxis(W_Q, -2, -3), -1, -2), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV, -2, -3), xp.moveaxis(xp.moveaxis(W_V, -2, -3), -1, -2), axes=(1, 2, 1))
+    dW_Q = matmul(xp, X.mT, xp.moveaxis(dQ, -2, -3), axes=(1, 1, 2))
+    return {"X": dX, "W_Q": dW_Q, "W_K": dW_K, "W_V": dW_V, "W_O": dW_O}
