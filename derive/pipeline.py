@@ -26,10 +26,16 @@ def module(source: Program, namespace: str) -> str:
     """The generated module of a program for one array namespace."""
     if namespace not in TITLES:
         raise PrintingError(f"there is no namespace {namespace!r}; there are {', '.join(TITLES)}")
-    return module_source(kernel(source), kernel(source.plain()).operations, namespace)
+    return module_source(*scheduled(source), namespace)
+
+
+def scheduled(source: Program) -> tuple[Kernel, int]:
+    """A program's kernel and the operations of its plain form: what the modules of all namespaces share."""
+    return kernel(source), kernel(source.plain()).operations
 
 
 def modules(*sources: Program) -> dict[str, str]:
     """Generated files by path, in a fixed order: of the given programs, or all those that come with the package."""
     chosen = sources or tuple(program(name) for name in names())
-    return {f"{target}/{source.name}.py": module(source, target) for target in TARGETS for source in chosen}
+    schedules = {source.name: scheduled(source) for source in chosen}
+    return {f"{t}/{name}.py": module_source(*made, t) for t in TARGETS for name, made in schedules.items()}

@@ -40,12 +40,12 @@ class Arguments:
 
 def dims_of(dims: Iterable[str], sizes: Mapping[str, int]) -> Shape:
     """The lengths of dimensions; one that several axes share is their product."""
-    return tuple(math.prod(_length(f, sizes) for f in factors_of(dim)) for dim in dims)
+    return tuple(math.prod(length_of(f, sizes) for f in factors_of(dim)) for dim in dims)
 
 
 def with_axes(array: Array, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
     """A caller's array with every axis by itself: those that share a dimension are told apart."""
-    lengths = tuple(_length(f, sizes) for dim in dims for f in factors_of(dim))
+    lengths = tuple(length_of(f, sizes) for dim in dims for f in factors_of(dim))
     return array if len(lengths) == len(dims) else array.reshape((*array.shape[: array.ndim - len(dims)], *lengths))
 
 
@@ -55,7 +55,8 @@ def with_dims(array: Array, dims: tuple[str, ...], sizes: Mapping[str, int]) -> 
     return array if rank == len(dims) else array.reshape((*array.shape[: array.ndim - rank], *dims_of(dims, sizes)))
 
 
-def _length(factor: str, sizes: Mapping[str, int]) -> int:
+def length_of(factor: str, sizes: Mapping[str, int]) -> int:
+    """The length of an axis: a size by name, or a number as it is."""
     return int(factor) if factor.isdigit() else sizes[factor]
 
 
@@ -142,7 +143,7 @@ def sizes_of(signature: Signature, tensors: dict[str, Array]) -> dict[str, int]:
         for name, dim, length in waiting:
             factors = factors_of(dim)
             unknown = [f for f in factors if not f.isdigit() and f not in sizes]
-            known = math.prod(_length(f, sizes) for f in factors if f not in unknown)
+            known = math.prod(length_of(f, sizes) for f in factors if f not in unknown)
             if len(unknown) > 1:
                 left.append((name, dim, length))
             elif unknown and known and length % known == 0:

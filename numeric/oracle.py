@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from derive.calculus import Derivation, backward
-from derive.forward import Program, program
+from derive.forward import program
 from derive.proof import Duals, RunningErrors, interpret
 from derive.proof.arithmetic import Arithmetic, Balls, Decimals
-from numeric.arguments import ACCUMULATION, leading_of, sizes_of, with_axes, with_dims
+from numeric.arguments import ACCUMULATION, leading_of, length_of, sizes_of, with_axes, with_dims
 from numeric.kernels import load
 from numeric.samples import Arrays, Run
 
@@ -49,7 +49,7 @@ def exact_run(
     """
     derivation, arithmetic = derivation_of(name), arithmetic or RunningErrors()
     forward, derived = derivation.forward, derivation.derived
-    call = _Call(name, forward, inputs)
+    call = _Call(name, inputs)
     seeds = {n: with_axes(np.broadcast_to(a, a.shape), call.dims[n], call.sizes) for n, a in cotangents.items()}
     results: list[dict[str, Any]] = []
     for at in np.ndindex(*call.leading):
@@ -61,7 +61,7 @@ def exact_run(
         results.append({**values, **gradients})
     found = {}
     for definition in (*forward.definitions, *derived.definitions):
-        shape = tuple(call.size(a.size) for a in definition.axes)
+        shape = tuple(length_of(str(a.size), call.sizes) for a in definition.axes)
         stacked = _stacked([r[definition.name] for r in results], call.leading, shape)
         dims = call.dims.get(definition.name)
         found[definition.name] = stacked if dims is None else with_dims(stacked, dims, call.sizes)
@@ -71,36 +71,33 @@ def exact_run(
 class _Call:
     """One call's inputs with full leading axes and every axis by itself, and its sizes."""
 
-    def __init__(self, name: str, forward: Program, inputs: Arrays) -> None:
+    def __init__(self, name: str, inputs: Arrays) -> None:
         signature = load(name).signature
-        specs = {s.name: s for s in signature.inputs}
+        self.specs = {s.name: s for s in signature.inputs}
         self.sizes = sizes_of(signature, inputs)
         self.dims = dict(signature.dims)
         self.dims |= {f"d{s.name}": s.axes for s in signature.inputs}
         self.leading = leading_of(signature, inputs)
-        self.full = {n: self._stretched(a, specs[n].axes, specs[n].optional) for n, a in inputs.items()}
+        self.full = {n: self.stretched(n, a) for n, a in inputs.items()}
 
-    def _stretched(self, array: Any, dims: tuple[str, ...], optional: bool) -> Host:
-        own = array.shape[max(array.ndim - len(dims), 0) :]
-        full = np.broadcast_to(array, (*self.leading, *own))
-        return full if optional else with_axes(full, dims, self.sizes)
-
-    def size(self, size: Any) -> int:
-        """A size as a number."""
-        return self.sizes[str(size)] if str(size) in self.sizes else int(size)
+    def stretched(self, name: str, array: Any) -> Host:
+        """An array of an input's shape as the input's."""
+        spec = self.specs[name]
+        full = np.broadcast_to(array, (*self.leading, *array.shape[max(array.ndim - len(spec.axes), 0) :]))
+        return full if spec.optional else with_axes(full, spec.axes, self.sizes)
 
 
 def pushed_forward(name: str, run: Run, tangents: Arrays) -> Any:
     """Σ ⟨cotangent, J · tangent⟩ from dual numbers run through the forward definitions alone."""
     forward, decimals = program(name), Decimals()
     duals = Duals(decimals)
-    call = _Call(name, forward, run.inputs)
-    moving = _Call(name, forward, {**run.inputs, **tangents}).full
+    call = _Call(name, run.inputs)
+    moving = {n: call.stretched(n, a) for n, a in tangents.items()}
     cotangents = {n: with_axes(c, call.dims[n], call.sizes) for n, c in run.cotangents.items()}
     total = decimals.number(0)
     for at in np.ndindex(*call.leading):
         given = {
-            n: _paired(a[at], moving[n][at] if n in tangents else np.zeros(a[at].shape), duals)
+            n: _paired(a[at], moving[n][at] if n in moving else np.zeros(a[at].shape), duals)
             for n, a in call.full.items()
         }
         values = interpret(forward, given, sizes=call.sizes, parameters=run.parameters, arithmetic=duals)

@@ -68,9 +68,8 @@ def gathered(xp: Any, values: Array, index: Array, new: int, rest: int) -> Array
     own = index.shape[index.ndim - new :]
     flat = xp.reshape(index, (*index.shape[: index.ndim - new], math.prod(own), *(1 for _ in range(rest))))
     flat = xp.clip(flat, 0, max(values.shape[-1 - rest] - 1, 0))
-    values, flat = (
-        xp.reshape(a, (*(1 for _ in range(b.ndim - a.ndim)), *a.shape)) for a, b in ((values, flat), (flat, values))
-    )
+    rank = max(values.ndim, flat.ndim)
+    values, flat = (xp.reshape(a, (*(1 for _ in range(rank - a.ndim)), *a.shape)) for a in (values, flat))
     picked = xp.take_along_axis(values, flat, axis=-1 - rest)
     return xp.reshape(picked, (*picked.shape[: picked.ndim - 1 - rest], *own, *picked.shape[picked.ndim - rest :]))
 

@@ -148,3 +148,8 @@ class Visible(sp.Function):
 
     def _eval_is_real(self) -> bool:
         return True
+
+
+def is_gate(factor: sp.Expr) -> bool:
+    """Whether a factor is 0 or 1: it shows or hides what it multiplies."""
+    return isinstance(factor, (Indicator, Delta)) or (isinstance(factor, Entry) and factor.tensor.boolean)

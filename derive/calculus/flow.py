@@ -26,12 +26,11 @@ class Flow:
         outputs = {o.name for o in program.outputs}
         for definition in program.definitions:
             self._follow(definition, outputs)
-        inputs = {i.name for i in program.inputs}
         seen: set[str] = set()
         for definition in program.definitions:
-            new = [str(t.name) for t in self.mentioned[definition.name] if str(t.name) in inputs - seen]
+            new = {str(t.name) for t in self.mentioned[definition.name]} - seen
             self._first[definition.name] = [i.name for i in program.inputs if i.name in new]
-            seen |= set(new)
+            seen |= new
 
     def first_used_in(self, name: str) -> list[str]:
         """The inputs whose cotangents are complete once a definition has passed on its own."""

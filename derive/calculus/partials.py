@@ -102,8 +102,7 @@ def _subgradient(derivative: sp.Expr) -> sp.Expr:
             return above - below
         return above if len(x.atoms(sp.Dummy)) == 1 else (1 + above - below) / 2
 
-    jumps = {f: jump(f) for f in derivative.atoms(sp.Heaviside, sp.sign)} if derivative.atoms(*KINKED) else {}
-    return derivative.xreplace(jumps)
+    return derivative.xreplace({f: jump(f) for f in derivative.atoms(*KINKED)})
 
 
 def _scalar_derivative(scalar: sp.Expr, dummy: sp.Dummy, value: sp.Expr) -> sp.Expr:

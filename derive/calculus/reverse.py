@@ -12,7 +12,7 @@ compact form appears by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import sympy as sp
 
@@ -162,11 +162,7 @@ class _Reverse:
         if not used:
             return total
 
-        def unfolded(expr: sp.Expr) -> sp.Expr:
-            source = used.get(expr.base) if isinstance(expr, Entry) else None
-            return expr if source is None else source.at(*expr.indices)
-
-        written = from_terms(terms_of(rewrite(total, unfolded)))
+        written = from_terms(terms_of(_unfolded(total, used)))
         names = ", ".join(sorted(d.name for d in used.values()))
         reason = f"{names} is used here alone, so it is written out: it meets factors with which it is shorter"
         self.steps.append(_step(Rule("write out", reason), target, total, written))
@@ -184,12 +180,8 @@ class _Reverse:
         own = {str(entry.tensor.name), *self.flow.unnamed}
         known = {d.target.base: d for d in self.program.definitions if d.name in own}
 
-        def unfolded(expr: sp.Expr) -> sp.Expr:
-            source = known.get(expr.base) if isinstance(expr, Entry) else None
-            return expr if source is None else source.at(*expr.indices)
-
         value: sp.Expr = entry
-        while (written_out := rewrite(value, unfolded)) != value:
+        while (written_out := _unfolded(value, known)) != value:
             value = written_out
             if canonical(Total(value, *axes)) == 0:
                 return True
@@ -267,6 +259,16 @@ class _Reverse:
             self.program.axis_meaning,
             self.program.writing,
         )
+
+
+def _unfolded(expr: sp.Expr, definitions: Mapping[sp.Basic, Definition]) -> sp.Expr:
+    """The expression with the values of some tensors' definitions in place of their entries, once."""
+
+    def value(node: sp.Expr) -> sp.Expr:
+        source = definitions.get(node.base) if isinstance(node, Entry) else None
+        return node if source is None else source.at(*node.indices)
+
+    return rewrite(expr, value)
 
 
 def _step(rule: Rule, target: Entry, before: sp.Expr, after: sp.Expr, *forward: Definition) -> Step:

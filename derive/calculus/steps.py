@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import sympy as sp
 
@@ -50,12 +51,16 @@ class Derivation:
 
     def steps_for(self, name: str) -> tuple[Step, ...]:
         """The steps that led to one tensor's definition, those of cotangents written out in it among them."""
+        return self._led_to.get(name, ())
+
+    @cached_property
+    def _led_to(self) -> dict[str, tuple[Step, ...]]:
         defined = {d.name for d in self.derived.definitions}
-        led: list[Step] = []
-        waiting: list[Step] = []
+        led: dict[str, tuple[Step, ...]] = {}
+        waiting: tuple[Step, ...] = ()
         for step in self.steps:
-            waiting.append(step)
+            waiting = (*waiting, step)
             if step.name in defined:
-                led += waiting if step.name == name else []
-                waiting = []
-        return tuple(led)
+                led[step.name] = (*led.get(step.name, ()), *waiting)
+                waiting = ()
+        return led

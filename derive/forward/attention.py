@@ -43,6 +43,11 @@ def variant(name: str, summary: str, *, score: Score | None = None, visible: Sho
     of its own: one for each head where the leading axes are heads.
     """
     p = Builder(name, summary)
+    return averaged(p, *scored(p, score, visible))
+
+
+def scored(p: Builder, score: Score | None = None, visible: Shown | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """The start of a variant: its inputs, visibility M and scores S; returns S, M and the values V."""
     Q, K, V = queries_keys_values(p)
     bias, shown = masked(p)
     scaled = scaled_scores(p, Total(Q[i, c] * K[j, c], c), c.size)
@@ -50,7 +55,7 @@ def variant(name: str, summary: str, *, score: Score | None = None, visible: Sho
         shown *= visible(p)
     M = p.define("M", (i, j), shown, values="boolean")
     S = p.define("S", (i, j), (scaled if score is None else score(p, scaled)) + bias)
-    return averaged(p, S, M, V)
+    return S, M, V
 
 
 def queries_keys_values(p: Builder) -> tuple[Tensor, Tensor, Tensor]:
@@ -64,15 +69,26 @@ def queries_keys_values(p: Builder) -> tuple[Tensor, Tensor, Tensor]:
 
 def masked(p: Builder) -> tuple[sp.Expr, sp.Expr]:
     """The optional inputs mask and bias: what is added to the scores, and what is visible."""
-    mask = p.input("mask", i, j, meaning="True where key j is visible to query i", optional=1, values="boolean")
+    mask = mask_of(p)
     bias = p.input("bias", i, j, meaning="added to the scaled scores; −∞ hides", optional=0, values="extended")
     # NaN is not −∞: it stays visible and shows.
     return bias[i, j], mask[i, j] * Indicator(sp.Ne(bias[i, j], -sp.oo))
 
 
+def mask_of(p: Builder, keys: Axis = j) -> Tensor:
+    """The optional input ``mask`` of queries and keys."""
+    meaning = "True where key j is visible to query i"
+    return p.input("mask", i, keys, meaning=meaning, optional=1, values="boolean")
+
+
 def scaled_scores(p: Builder, products: sp.Expr, width: sp.Expr) -> sp.Expr:
-    """Products of queries and keys times the parameter ``scale``, by default one over the root of their width."""
-    return p.parameter("scale", 1 / sp.sqrt(width), "multiplies the scores before the bias is added") * products
+    """Products of queries and keys times the parameter ``scale``, before a bias is added."""
+    return scale_of(p, width, "multiplies the scores before the bias is added") * products
+
+
+def scale_of(p: Builder, width: sp.Expr = c.size, meaning: str = "multiplies the scores") -> sp.Symbol:
+    """The parameter ``scale``, by default one over the root of the width of queries and keys."""
+    return p.parameter("scale", 1 / sp.sqrt(width), meaning)
 
 
 def averaged(p: Builder, S: Tensor, M: Tensor | None, V: Tensor, over: Axis = j) -> Program:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-import sympy as sp
-
 from derive.algebra import Axis, Indicator, Total
-from derive.forward.attention import AXES, c, i, j, scaled_scores, v
+from derive.forward.attention import AXES, c, i, j, mask_of, scale_of, scaled_scores, v
 from derive.forward.norms import x
 from derive.forward.program import Builder, Program, Writing
 from derive.forward.softmax import logsumexp, softmax
@@ -16,10 +14,9 @@ head, member, source, latent = Axis("h", "H"), Axis("g", "G"), Axis("j", "n"), A
 
 MEANING = AXES | {"h": "heads", "g": "members of a group", "x": "states' coordinates", "r": "latent coordinates"}
 
-NOTES = {
-    "row": Writing({"dY": "G", "dO": "B", "dA": "E", "dS": "R"}, {"dY": "G", "dO": "B", "dA": "E", "dS": "R"}),
-    "column": Writing({"dY": "G", "dO": "B", "dA": "E", "dS": "R"}, {"dY": "G", "dO": "B", "dA": "E", "dS": "R"}),
-}
+_LETTERS = {"dY": "G", "dO": "B", "dA": "E", "dS": "R"}
+NOTES = dict.fromkeys(("row", "column"), Writing(_LETTERS, _LETTERS))
+"""The lecture notes' letters, in both conventions."""
 
 
 @cache
@@ -31,7 +28,7 @@ def attention_head() -> Program:
     W_K = p.input("W_K", x, c, meaning="the keys' map")
     W_V = p.input("W_V", x, v, meaning="the values' map")
     W_O = p.input("W_O", v, x, meaning="the output map")
-    scale = p.parameter("scale", 1 / sp.sqrt(c.size), "multiplies the scores")
+    scale = scale_of(p)
     Q = p.define("Q", (i, c), Total(H[i, x] * W_Q[x, c], x))
     K = p.define("K", (source, c), Total(H[source, x] * W_K[x, c], x))
     V = p.define("V", (source, v), Total(H[source, x] * W_V[x, v], x))
@@ -51,8 +48,8 @@ def _many(name: str, summary: str, keys: Axis, states: str) -> Program:
     W_K = p.input("W_K", x, head, c, meaning="the keys' maps")
     W_V = p.input("W_V", x, head, v, meaning="the values' maps")
     W_O = p.input("W_O", head, v, x, meaning="the output map of each head")
-    mask = p.input("mask", i, keys, meaning="True where key j is visible to query i", optional=1, values="boolean")
-    scale = p.parameter("scale", 1 / sp.sqrt(c.size), "multiplies the scores")
+    mask = mask_of(p, keys)
+    scale = scale_of(p)
     M = p.define("M", (i, keys), mask[i, keys], values="boolean")
     Q = p.define("Q", (head, i, c), Total(X[i, x] * W_Q[x, head, c], x))
     K = p.define("K", (head, keys, c), Total(C[keys, x] * W_K[x, head, c], x))
@@ -83,7 +80,7 @@ def _shared(name: str, summary: str, heads: tuple[Axis, ...]) -> Program:
     Q = p.input("Q", shared if heads else member, i, c, meaning="queries; the heads of a group are neighbours")
     K = p.input("K", *heads, j, c, meaning="keys, one for each group")
     V = p.input("V", *heads, j, v, meaning="values, one for each group")
-    mask = p.input("mask", i, j, meaning="True where key j is visible to query i", optional=1, values="boolean")
+    mask = mask_of(p)
     M = p.define("M", (i, j), mask[i, j], values="boolean")
     S = p.define("S", (*shared, i, j), scaled_scores(p, Total(Q[(*shared, i, c)] * K[(*heads, j, c)], c), c.size))
     entry = S[(*shared, i, j)]
@@ -116,7 +113,7 @@ def latent_attention() -> Program:
     C = p.input("C", j, latent, meaning="latents, shared by all heads")
     W_K = p.input("W_K", head, latent, c, meaning="each head's map from latents to keys")
     W_V = p.input("W_V", head, latent, v, meaning="each head's map from latents to values")
-    mask = p.input("mask", i, j, meaning="True where key j is visible to query i", optional=1, values="boolean")
+    mask = mask_of(p)
     M = p.define("M", (i, j), mask[i, j], values="boolean")
     K = p.define("K", (head, j, c), Total(C[j, latent] * W_K[head, latent, c], latent))
     V = p.define("V", (head, j, v), Total(C[j, latent] * W_V[head, latent, v], latent))

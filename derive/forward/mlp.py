@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import sympy as sp
@@ -29,7 +30,7 @@ def silu(u: sp.Expr) -> sp.Expr:
     return u * Sigmoid(u)
 
 
-def _gelu_mlp(name: str, summary: str, activation: object) -> Program:
+def _gelu_mlp(name: str, summary: str, activation: Callable[[sp.Expr], sp.Expr]) -> Program:
     p = Builder(name, summary)
     X = p.input("X", i, x, meaning="states")
     W_up = p.input("W_up", x, f, meaning="the map to the hidden width")
@@ -37,7 +38,7 @@ def _gelu_mlp(name: str, summary: str, activation: object) -> Program:
     W_down = p.input("W_down", f, x, meaning="the map back")
     b_down = p.input("b_down", x, meaning="added to the output")
     U = p.define("U", (i, f), Total(X[i, x] * W_up[x, f], x) + b_up[f])
-    H = p.define("H", (i, f), activation(U[i, f]))  # type: ignore[operator]
+    H = p.define("H", (i, f), activation(U[i, f]))
     p.define("Y", (i, x), Total(H[i, f] * W_down[f, x], f) + b_down[x])
     return p.output("Y", "updates of the states").build(axis_meaning=AXES)
 

@@ -9,7 +9,7 @@ import sympy as sp
 
 from derive.algebra import Axis, Indicator, Tensor, Total
 from derive.algebra.functions import QuarterTurn
-from derive.forward.attention import averaged, i, j, masked, scaled_scores, v, variant
+from derive.forward.attention import averaged, i, j, masked, scale_of, scaled_scores, v, variant
 from derive.forward.program import Builder, Program
 
 side, pair = Axis("s", 2), Axis("p", "p")
@@ -145,7 +145,7 @@ def dual_chunk_attention() -> Program:
     gates = {"inner": sp.Eq(here, there), "next": sp.Eq(here, there + 1), "far": here > there + 1}
     turning = waves(p, "k", sp.Mod(j, chunk), j, base)
     K_turned = p.define("K_turned", (j, side, pair), rotated(K, (j,), "half", *turning))
-    scale = p.parameter("scale", 1 / sp.sqrt(2 * pair.size), "multiplies the scores")
+    scale = scale_of(p, 2 * pair.size)
     total = sp.S.Zero
     for name, place in places.items():
         turning = waves(p, name, place, i, base)

@@ -242,12 +242,14 @@ def _dims(dims: tuple[Axis | tuple[Axis, ...], ...]) -> tuple[Dims, tuple[Axis, 
     return (whole if any(len(d) > 1 for d in whole) else ()), tuple(a for d in whole for a in d)
 
 
-_HELPERS = (
+HELPERS = (
     *("all_of", "as_numbers", "erf", "filled", "gathered", "matmul", "maximum", "minimum", "sigmoid"),
     *("visible_matmul", "visible_max", "visible_only"),
 )
+"""The functions of :mod:`numeric.support` that generated code may call."""
+
 _BUILTINS = ("xp", "math", "Array", "Saved", "SIGNATURE", "dict", "str", "float", "int", "tuple")
-RESERVED = frozenset((*_HELPERS, *_BUILTINS, "forward", "backward", "outputs"))
+RESERVED = frozenset((*HELPERS, *_BUILTINS, "forward", "backward", "outputs"))
 """Names that generated code needs for itself."""
 
 

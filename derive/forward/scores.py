@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import sympy as sp
@@ -10,12 +11,16 @@ from derive.algebra import Total
 from derive.algebra.functions import Sigmoid
 from derive.forward.attention import (
     AXES,
+    Score,
     c,
     i,
     j,
+    mask_of,
     masked,
     queries_keys_values,
+    scale_of,
     scaled_scores,
+    scored,
     v,
     variant,
 )
@@ -57,60 +62,36 @@ def temperature_attention() -> Program:
     return variant("temperature_attention", "Attention with a temperature: softmax(s/τ).", score=cooled)
 
 
-@cache
-def sink_attention() -> Program:
-    """An extra logit without a value takes part in every row's normalisation; one for each head."""
-    p = Builder("sink_attention", "Attention with a learned sink logit in the normaliser.")
-    Q, K, V = queries_keys_values(p)
-    sink = p.input("sink", meaning="the sink's logit; one for each head")
-    bias, shown = masked(p)
-    M = p.define("M", (i, j), shown, values="boolean")
-    T = p.define("T", (i,), sink[()])
-    S = p.define("S", (i, j), scaled_scores(p, Total(Q[i, c] * K[j, c], c), c.size) + bias)
-    Z = Total(M[i, j] * sp.exp(S[i, j]), j) + sp.exp(T[i])
-    A = p.define("A", (i, j), M[i, j] * sp.exp(S[i, j]) / Z)
-    p.define("A_sink", (i,), sp.exp(T[i]) / Z)
-    p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
-    p.define("L", (i,), sp.log(Z))
-    p.output("O", "outputs: the weighted averages of the values, the sink's being 0")
-    p.output("L", "logsumexp of the visible scores and the sink", statistic=True)
-    return p.build(axis_meaning=AXES)
-
-
-def _weighted(name: str, summary: str, weight: sp.Expr, *, shift: bool = False) -> Program:
-    """Attention whose weight is a function of the score alone; ``s`` stands for it in ``weight``."""
+def _weighted(name: str, summary: str, weight: Callable[[sp.Expr], sp.Expr], score: Score | None = None) -> Program:
+    """Attention whose weight is a function of the score alone."""
     p = Builder(name, summary)
-    Q, K, V = queries_keys_values(p)
-    bias, shown = masked(p)
-    scaled = scaled_scores(p, Total(Q[i, c] * K[j, c], c), c.size)
-    if shift:
-        scaled += p.parameter("shift", 0, "added to the scores; −log m imitates a softmax's size")
-    M = p.define("M", (i, j), shown, values="boolean")
-    S = p.define("S", (i, j), scaled + bias)
-    A = p.define("A", (i, j), M[i, j] * weight.xreplace({s: S[i, j]}))
+    S, M, V = scored(p, score)
+    A = p.define("A", (i, j), M[i, j] * weight(S[i, j]))
     p.define("O", (i, v), Total(A[i, j] * V[j, v], j))
     return p.output("O", "outputs: the weighted sums of the values").build(axis_meaning=AXES)
 
 
-s = sp.Symbol("s", real=True)
+def shifted(p: Builder, s: sp.Expr) -> sp.Expr:
+    """The score plus a number: −log m makes weights about as large as a softmax's."""
+    return s + p.parameter("shift", 0, "added to the scores; −log m imitates a softmax's size")
 
 
 @cache
 def sigmoid_attention() -> Program:
     """Every key is weighed by itself (Ramapuram et al. 2024)."""
-    return _weighted("sigmoid_attention", "Attention with weights sigmoid(s + shift).", Sigmoid(s), shift=True)
+    return _weighted("sigmoid_attention", "Attention with weights sigmoid(s + shift).", Sigmoid, shifted)
 
 
 @cache
 def relu_attention() -> Program:
     """Weights max(s, 0)/m (Wortsman et al. 2023); the gradient at the kink is 0."""
-    return _weighted("relu_attention", "Attention with weights max(s, 0)/m.", sp.Max(s, 0) / j.size)
+    return _weighted("relu_attention", "Attention with weights max(s, 0)/m.", lambda s: sp.Max(s, 0) / j.size)
 
 
 @cache
 def squared_attention() -> Program:
     """Weights max(s, 0)²/m; smooth at 0."""
-    return _weighted("squared_attention", "Attention with weights max(s, 0)²/m.", sp.Max(s, 0) ** 2 / j.size)
+    return _weighted("squared_attention", "Attention with weights max(s, 0)²/m.", lambda s: sp.Max(s, 0) ** 2 / j.size)
 
 
 @cache
@@ -133,12 +114,10 @@ def dropout_attention() -> Program:
 def differential_attention() -> Program:
     """The difference of two softmaxes (Ye et al. 2024); λ is learned."""
     p = Builder("differential_attention", "Attention with the difference of two softmaxes.")
-    scale = p.parameter("scale", 1 / sp.sqrt(c.size), "multiplies the scores")
-    weights = []
-    M = None
+    scale, weights = scale_of(p), []
     V = p.input("V", j, v, meaning="values")
     lam = p.input("lam", meaning="how much of the second softmax is subtracted; one for each head")
-    mask = p.input("mask", i, j, meaning="True where key j is visible to query i", optional=1, values="boolean")
+    mask = mask_of(p)
     M = p.define("M", (i, j), mask[i, j], values="boolean")
     for part in (1, 2):
         Q = p.input(f"Q{part}", i, c, meaning=f"queries of softmax {part}")

@@ -13,6 +13,7 @@ from derive.forward.attention import (
     i,
     j,
     queries_keys_values,
+    scale_of,
     scaled_scores,
     v,
     variant,
@@ -137,7 +138,7 @@ def reformer_attention() -> Program:
     V = p.input("V", other, v, meaning="values")
     bucket = p.input("bucket", i, meaning="the bucket that position i is hashed to", values="integer")
     penalty = p.parameter("penalty", 100, "subtracted from a position's score with itself")
-    scale = p.parameter("scale", 1 / sp.sqrt(c.size), "multiplies the scores")
+    scale = scale_of(p)
     M = p.define("M", (i, other), Indicator(sp.Eq(bucket[i], bucket[other])) * Indicator(other <= i), values="boolean")
     U = p.define("U", (i,), Total(Q[i, c] ** 2, c) ** sp.Rational(-1, 2))
     K = p.define("K", (other, c), Q[other, c] * U[other])

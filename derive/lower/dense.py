@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from derive.algebra import Axis, Entry, Tensor, Total, free_axes
+from derive.algebra.tensors import is_gate
 from derive.calculus import Derivation
 from derive.forward.program import Definition, Program
 from derive.lower.arrays import Node, Zeros, filled, mentioned, operations
 from derive.lower.stabilise import RELIES_ON, stabilise_together
-from derive.lower.tensorise import Support, is_gate, tensorise
+from derive.lower.tensorise import Support, tensorise
 
 
 @dataclass(frozen=True)

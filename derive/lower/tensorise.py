@@ -15,6 +15,7 @@ from sympy.core.relational import Relational
 
 from derive.algebra import Axis, Delta, Entry, Indicator, Maximum, Tensor, Total, Visible, free_axes
 from derive.algebra.functions import QuarterTurn
+from derive.algebra.tensors import is_gate
 from derive.errors import LoweringError
 from derive.lower.arrays import (
     All,
@@ -362,11 +363,6 @@ _COMPARISONS = {
     "==": "equal",
     "!=": "not_equal",
 }
-
-
-def is_gate(factor: sp.Expr) -> bool:
-    """Whether a factor is 0 or 1: it shows or hides what it multiplies."""
-    return isinstance(factor, (Indicator, Delta)) or (isinstance(factor, Entry) and factor.tensor.boolean)
 
 
 def _spelling(expr: sp.Expr) -> tuple[bool, str]:

@@ -11,7 +11,7 @@ import sympy as sp
 from derive.algebra import Axis
 from derive.calculus import Derivation
 from derive.errors import LoweringError
-from derive.forward.program import Input, Output, Parameter, Program
+from derive.forward.program import HELPERS, Input, Output, Parameter, Program
 from derive.lower.arrays import All, Fill, Name, Positions, Scalar, mentioned, walk
 from derive.lower.dense import Kernel, Statement
 from derive.printers.arrays import ArrayPrinter, scalar_source
@@ -19,22 +19,6 @@ from derive.printers.index import IndexPrinter
 from derive.printers.style import Text
 
 WIDTH = 110
-
-HELPERS = (
-    "all_of",
-    "as_numbers",
-    "erf",
-    "filled",
-    "gathered",
-    "matmul",
-    "maximum",
-    "minimum",
-    "sigmoid",
-    "visible_matmul",
-    "visible_max",
-    "visible_only",
-)
-"""The functions of :mod:`numeric.support` that statements may call."""
 
 TITLES = {"numpy": "NumPy", "cupy": "CuPy", "array_api_strict": "the strict Array API"}
 

@@ -90,7 +90,7 @@ class Decimals:
         """Mpmath's function of the same name."""
         if function in ORDERED:
             return ordered(function, self, args)
-        known = getattr(self.context, _MPMATH.get(function.__name__, function.__name__), None)
+        known = getattr(self.context, function.__name__, None)
         if known is None:
             raise AlgebraError(f"mpmath has no function {function.__name__}")
         return known(*args)
@@ -145,9 +145,6 @@ class Weights:
         """The same rational."""
         return sp.Rational(value.numerator, value.denominator)
 
-
-_MPMATH = {"Abs": "fabs"}
-"""mpmath's names where they differ from SymPy's."""
 
 ORDERED = (sp.Abs, sp.sign, sp.Heaviside, sp.Max, sp.Min)
 """The functions that follow from the order of numbers alone."""

@@ -28,9 +28,8 @@ def identities(program: Program) -> tuple[Identity, ...]:
     if not ({"S", "A", "O"} <= names and {"Q", "K", "V"} <= {i.name for i in program.inputs}):
         return ()
     form = softmax.recognise(program.definition("A"))
-    family = {i.name for i in program.inputs} <= {"Q", "K", "V", "mask", "bias"}
-    family = family and len(program.definition("S").axes) == 2
-    if not family or form is None or form.score != program.definition("S").target:
+    S, given = program.definition("S").target, {i.name for i in program.inputs}
+    if len(S.indices) != 2 or not given <= {"Q", "K", "V", "mask", "bias"} or form is None or form.score != S:
         return ()
     Q, K = program.input("Q").entry, program.input("K").entry
     scale, scores = sp.Symbol("scale", real=True), program.definition("S").value

@@ -17,7 +17,7 @@ from sympy.core.relational import Relational
 from derive.algebra.axes import Axis
 from derive.algebra.binders import Maximum, Total
 from derive.algebra.functions import QuarterTurn, Sigmoid
-from derive.algebra.tensors import Delta, Entry, Indicator, Visible
+from derive.algebra.tensors import Delta, Entry, Indicator, Visible, is_gate
 from derive.errors import AlgebraError
 from derive.forward.program import Program
 from derive.proof.arithmetic import Arithmetic, Number, Symbolic
@@ -256,9 +256,7 @@ class _Machine:
 
     def _product(self, expr: sp.Mul) -> Evaluate:
         """A product whose 0/1 factors are decided first: what they hide is not evaluated, and stays hidden."""
-        gates = [
-            f for f in expr.args if isinstance(f, (Indicator, Delta)) or (isinstance(f, Entry) and f.tensor.boolean)
-        ]
+        gates = [f for f in expr.args if is_gate(f)]
         ordered = [self._compiled(f) for f in gates]
         others = [self._compiled(f) for f in expr.args if f not in gates]
 

@@ -556,6 +556,12 @@ def test_elementwise_functions_run_or_are_refused(function: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
+def test_an_entry_at_a_fixed_position_is_gathered() -> None:
+    source = ArrayPrinter().print(tensorise(X[i, 0], (i,)))
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(eval(source, {"xp": np, "X": x, "gathered": support.gathered}), x[:, 0])
+
+
 def test_a_definition_without_axes_or_with_fewer_than_its_target_fills_its_target() -> None:
     """dX[i,j] = dY[i] for Y[i] = Σ_j X[i,j]: the gradient has the input's shape."""
     b = Builder("row_sums", "")

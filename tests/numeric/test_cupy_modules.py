@@ -12,6 +12,7 @@ import pytest
 import numeric
 import numeric.generated.cupy as generated
 import numeric.support
+from tests.families import ATTENTION
 
 MODULES = sorted(Path(generated.__path__[0]).glob("[a-z]*.py"))
 
@@ -45,7 +46,8 @@ def test_cupy_module_imports_and_its_names_exist(path: Path) -> None:
     names = _names(path.read_text(encoding="utf-8")) | _names(
         Path(numeric.support.__file__).read_text(encoding="utf-8")
     )
-    assert {"where", "isfinite"} <= names
+    if path.stem in ATTENTION:
+        assert {"exp", "sum", "where"} <= names
     for name in sorted(names):
         target = cupy
         for part in name.split("."):
@@ -69,8 +71,9 @@ def test_cupy_and_numpy_modules_differ_in_the_namespace_alone(path: Path) -> Non
         .replace("import cupy as xp", "import numpy as xp")
         .replace("for CuPy", "for NumPy")
     )
-    # The header wraps where the longer name of the namespace makes it.
-    assert text.split() == other.read_text(encoding="utf-8").split()
+    own, their = (t.split('"""', 2) for t in (text, other.read_text(encoding="utf-8")))
+    assert own[2] == their[2]
+    assert own[1].split() == their[1].split()  # the header wraps where the namespace's name makes it
 
 
 def test_every_numpy_name_exists() -> None:
