@@ -119,7 +119,8 @@ class Kernel:
             outputs, saved = _module(self.program, chosen.name).forward(**prepared, **arguments.parameters)
             specs = {o.name: o for o in self.signature.outputs}
             outputs = {n: with_dims(a, specs[n].axes, arguments.sizes) for n, a in outputs.items()}
-            outputs = {n: a if specs[n].statistic else _cast(a, arguments.dtype) for n, a in outputs.items()}
+            kept = ACCUMULATION[arguments.dtype.name]
+            outputs = {n: _cast(a, kept if specs[n].statistic else arguments.dtype) for n, a in outputs.items()}
         return Result(self.program, outputs, saved, chosen, arguments)
 
     def backward(self, result: Result, cotangents: Mapping[str, Array]) -> dict[str, Array]:

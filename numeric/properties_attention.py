@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from derive.forward import program
+from derive.proof.identities import scores_are_products
 from numeric.arguments import ACCUMULATION
 from numeric.backends import Backend
 from numeric.kernels import Kernel
@@ -81,7 +83,7 @@ def score_gradients_sum(kernel: Kernel, device: Backend, sample: Sample) -> floa
     return worst(np.abs(_wide(dS).sum(-1) - given), rounding(exact["dS"], dS.dtype.name).sum(-1))
 
 
-@attention("key gradients of one query sum to zero", "dO in one row only ⇒ Σ_j dK[j,c] = 0")
+@attention("key gradients of one query sum to zero", "dO in one row only ⇒ Σ_j dK[j,c] = 0", of_products=True)
 def key_gradients_sum(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """The last query alone sends a gradient back, so every key's gradient is a multiple of it."""
     inputs = sample.inputs(kernel.signature)
@@ -126,7 +128,7 @@ def large_scores(kernel: Kernel, device: Backend, sample: Sample) -> float | Non
     return max(output_error(made, exact), gradient_error(made, exact))
 
 
-@attention("centred keys give the same query gradient", "dQ = scale Σ_j dS (K − K̄) with K̄ = Σ_r A K")
+@attention("centred keys give the same query gradient", "dQ = scale Σ_j dS (K − K̄) with K̄ = Σ_r A K", of_products=True)
 def centred_keys(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """The covariance form, from the kernel's own dS and A."""
     sample = _with_bias(_without_l(sample))
@@ -184,4 +186,5 @@ def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     """The properties that speak of a program: any program's, and attention's where it has the tensors."""
     names = {s.name for s in kernel.signature.inputs} | {o.name for o in kernel.signature.outputs}
     family = names == {"Q", "K", "V", "mask", "bias", "O", "L"}
-    return (*any_program.properties, *(attention.properties if family else ()))
+    products = family and scores_are_products(program(kernel.program))
+    return (*any_program.properties, *(p for p in attention.properties if family and (products or not p.of_products)))

@@ -20,9 +20,9 @@ from numeric.arguments import ACCUMULATION
 from numeric.backends import NAMES, Backend, backend, cupy_missing
 from numeric.kernels import Kernel, load
 from numeric.oracle import bounded_error, derivation_of
-from numeric.properties import LIMIT, Body
+from numeric.properties import LIMIT, Body, run_of
 from numeric.properties_attention import properties_for
-from numeric.samples import Sample, dtype, run
+from numeric.samples import Sample, dtype
 
 Status = Literal["holds", "fails", "not measured"]
 SEEDS = range(3)
@@ -125,8 +125,7 @@ def _bounded(kernel: Kernel, device: Backend) -> Finding:
 
 
 def _ball_error(kernel: Kernel, device: Backend, sample: Sample) -> float:
-    made = run(kernel, device, sample.inputs(kernel.signature), sample.output_cotangents, sample.parameters)
-    return bounded_error(made, kernel.program)
+    return bounded_error(run_of(kernel, device, sample), kernel.program)
 
 
 def _measured(kernel: Kernel, device: Backend, name: str, evidence: str, body: Body) -> Finding:

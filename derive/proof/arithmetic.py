@@ -36,6 +36,10 @@ class Arithmetic(Protocol):
         """The number as SymPy compares it, in conditions such as ``bias > −∞``."""
 
 
+class UndefinedError(AlgebraError):
+    """A root or quotient that does not exist at a random point; draw another."""
+
+
 class Symbolic:
     """Exact SymPy numbers: ``exp(1/2)`` stays ``exp(1/2)``. The symbolic oracle."""
 
@@ -134,6 +138,8 @@ class Weights:
 
     def power(self, base: Fraction, exponent: sp.Rational) -> Fraction:
         """A power; a root that is not rational is an unknown function of its argument, whose square is not that."""
+        if base == 0 and exponent < 0:
+            raise UndefinedError("zero has no inverse")
         if exponent.q == 1:
             return base ** int(exponent)
         root = sp.root(sp.Rational(base.numerator, base.denominator), exponent.q)
@@ -159,6 +165,18 @@ def ordered(function: type[sp.Basic], arithmetic: Arithmetic, args: tuple[Number
     if function is sp.Abs:
         return x * arithmetic.number(side or 1)
     return arithmetic.number(side if function is sp.sign else Fraction(1 + side, 2))
+
+
+def from_parts(value: sp.Basic, arithmetic: Arithmetic) -> Any:
+    """A constant that is a root or product of others, else None."""
+    if isinstance(value, sp.Pow) and value.exp.is_Rational:
+        return arithmetic.power(arithmetic.number(value.base), value.exp)
+    if not isinstance(value, sp.Mul):
+        return None
+    product = arithmetic.number(1)
+    for factor in value.args:
+        product = product * arithmetic.number(factor)
+    return product
 
 
 def slope(function: type[sp.Function], x: Number, value: Number, arithmetic: Arithmetic) -> Number:
@@ -341,14 +359,10 @@ class Balls:
 
     def _constant(self, value: sp.Basic) -> Any:
         """Roots and functions of exact numbers, by way of their parts."""
-        if isinstance(value, sp.Pow):
-            return self.power(self.number(value.base), value.exp)
-        if isinstance(value, sp.Mul):
-            product = self.number(1)
-            for factor in value.args:
-                product = product * self.number(factor)
-            return product
-        raise AlgebraError(f"no ball is known for the constant {value}")
+        built = from_parts(value, self)
+        if built is None:
+            raise AlgebraError(f"no ball is known for the constant {value}")
+        return built
 
     def function(self, function: type[sp.Function], *args: Any) -> Any:
         """Arb's function of the same name."""

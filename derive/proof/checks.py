@@ -24,7 +24,7 @@ from derive.proof.fingerprint import (
     lengths,
     random_residue,
     small_sizes,
-    with_roots,
+    where_defined,
 )
 from derive.proof.interpreter import Nested, interpret
 
@@ -63,13 +63,15 @@ def compacting_changed_nothing(derivation: Derivation, seed: int = 0) -> list[st
     right = whole(derivation.forward, uncompacted(derivation))
     order = {i.name: i for i in left.inputs}
     right = replace(right, inputs=tuple(order[n] for n in order if n in {i.name for i in right.inputs}))
-    return with_roots(lambda s: agree(left, right, small_sizes(derivation.forward, s), s), seed)
+    return where_defined(lambda s: agree(left, right, small_sizes(derivation.forward, s), s), seed)
 
 
 def takes_roots(program: Program) -> bool:
-    """Whether a definition takes a root of a tensor's entries, which rational numbers cannot hold."""
+    """Whether a definition takes a root of a tensor's entries, or holds √2 or π: no rational numbers."""
     powers = (power for d in program.definitions for power in d.value.atoms(sp.Pow))
-    return any(power.exp.is_Rational and power.exp.q != 1 and power.base.has(Entry) for power in powers)
+    roots = (power.base for power in powers if power.exp.is_Rational and power.exp.q != 1)
+    constants = any(d.value.atoms(sp.NumberSymbol) for d in program.definitions)
+    return constants or any(base.is_number or base.has(Entry) for base in roots)
 
 
 def forward_mode_agrees(derivation: Derivation, seed: int = 0, sizes: Mapping[str, int] | None = None) -> bool:
@@ -78,8 +80,8 @@ def forward_mode_agrees(derivation: Derivation, seed: int = 0, sizes: Mapping[st
     J·v comes from dual numbers run through the forward definitions, which shares nothing with reverse mode.
     """
     if takes_roots(derivation.forward):
-        return with_roots(lambda s: _forward_mode(derivation, s, sizes, FiniteField(), random_residue), seed)
-    return _forward_mode(derivation, seed, sizes, Weights(seed), _fraction)
+        return where_defined(lambda s: _forward_mode(derivation, s, sizes, FiniteField(), random_residue), seed)
+    return where_defined(lambda s: _forward_mode(derivation, s, sizes, Weights(s), _fraction), seed)
 
 
 def _forward_mode(

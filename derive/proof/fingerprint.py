@@ -19,7 +19,7 @@ import sympy as sp
 
 from derive.errors import AlgebraError
 from derive.forward.program import Input, Program
-from derive.proof.arithmetic import ORDERED
+from derive.proof.arithmetic import ORDERED, UndefinedError, from_parts
 from derive.proof.interpreter import Nested, interpret
 
 EXPONENTS = 2**61 - 1
@@ -59,21 +59,17 @@ class Residue:
         return hash(self.value)
 
 
-class NoRootError(AlgebraError):
-    """A random element has no square root; draw another."""
-
-
 Answer = TypeVar("Answer")
 
 
-def with_roots(attempt: Callable[[int], Answer], seed: int) -> Answer:
-    """The first attempt, over derived seeds, in which every square root that is taken exists."""
+def where_defined(attempt: Callable[[int], Answer], seed: int) -> Answer:
+    """The first attempt, over derived seeds, at whose random point every root and quotient exists."""
     for number in range(2000):
         try:
             return attempt(seed + 1000003 * number)
-        except NoRootError:
+        except UndefinedError:
             continue
-    raise AlgebraError("no random point was found at which every square root exists")
+    raise AlgebraError("no random point was found at which every root and quotient exists")
 
 
 class FiniteField:
@@ -92,15 +88,12 @@ class FiniteField:
         return Residue(*parts)
 
     def _constant(self, value: sp.Basic) -> Residue:
-        """An irrational constant such as π as a fixed random number; roots and products by way of their parts."""
-        if isinstance(value, sp.Pow) and value.exp.is_Rational:
-            return self.power(self.number(value.base), value.exp)
-        if isinstance(value, sp.Mul):
-            product = self.number(1)
-            for factor in value.args:
-                product = product * self.number(factor)
-            return product
-        return self.function(type(value))
+        """An irrational constant such as π as a fixed random square, so that its root exists."""
+        built: Residue | None = from_parts(value, self)
+        if built is not None:
+            return built
+        root = self.function(type(value))
+        return root * root
 
     def function(self, function: type[sp.Function], *args: Residue) -> Residue:
         """Exp as a homomorphism; any other function, and exp of what has passed through exp, as a fixed random one."""
@@ -122,6 +115,8 @@ class FiniteField:
         if exponent.q == 2:
             base = self._root(base)
         power = int(exponent.p)
+        if power < 0 and 0 in (base.exponent, base.value):
+            raise UndefinedError("zero has no inverse")
         first = None if base.exponent is None else pow(base.exponent, power, EXPONENTS)
         return Residue(first, pow(base.value, power, MODULUS))
 
@@ -129,12 +124,12 @@ class FiniteField:
         """A square root in both fields, whose orders are 3 mod 4; half of the elements have none."""
         value = pow(base.value, (MODULUS + 1) // 4, MODULUS)
         if value * value % MODULUS != base.value % MODULUS:
-            raise NoRootError("this element of the field has no square root")
+            raise UndefinedError("this element of the field has no square root")
         if base.exponent is None:
             return Residue(None, value)
         first = pow(base.exponent, (EXPONENTS + 1) // 4, EXPONENTS)
         if first * first % EXPONENTS != base.exponent % EXPONENTS:
-            raise NoRootError("this exponent has no square root")
+            raise UndefinedError("this exponent has no square root")
         return Residue(first, value)
 
     def compared(self, value: Residue) -> sp.Expr:

@@ -23,21 +23,24 @@ SEEN = "every query sees a key (where it sees none, A is 0 and so are both sides
 
 
 def identities(program: Program) -> tuple[Identity, ...]:
-    """The identities of a program whose scores are scale · Q Kᵀ plus what does not depend on Q and K; else none."""
+    """The identities of a program whose scores are products of queries and keys; else none."""
+    return tuple(_Attention(program).identities()) if scores_are_products(program) else ()
+
+
+def scores_are_products(program: Program) -> bool:
+    """Whether a program is a softmax of S = scale · Q Kᵀ plus what does not depend on Q and K."""
     names = {d.name for d in program.definitions}
     if not ({"S", "A", "O"} <= names and {"Q", "K", "V"} <= {i.name for i in program.inputs}):
-        return ()
+        return False
     form = softmax.recognise(program.definition("A"))
     S, given = program.definition("S").target, {i.name for i in program.inputs}
     if len(S.indices) != 2 or not given <= {"Q", "K", "V", "mask", "bias"} or form is None or form.score != S:
-        return ()
+        return False
     Q, K = program.input("Q").entry, program.input("K").entry
     scale, scores = sp.Symbol("scale", real=True), program.definition("S").value
     shared = tuple(free_axes(Q) & free_axes(K))
     rest = scores - scale * Total(Q * K, *shared)
-    if any(entry.base in (Q.base, K.base) for entry in rest.atoms(Entry)):
-        return ()
-    return tuple(_Attention(program).identities())
+    return not any(entry.base in (Q.base, K.base) for entry in rest.atoms(Entry))
 
 
 class _Attention:
