@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from derive.calculus import Derivation, backward
 from derive.errors import PrintingError
-from derive.forward import Program, names, program
+from derive.forward import Program
 from derive.lower import Kernel, dense
+from derive.modes import names, program
 from derive.printers.module import TITLES, module_source
 
 TARGETS = ("numpy", "cupy")

@@ -30,7 +30,7 @@ HOLDS, WRONG, USAGE, NOTHING_CHECKED = 0, 1, 2, 5
 Notation = Literal["row", "column", "index"]
 Convention = Literal["row", "column"]
 Format = Literal["text", "latex", "markdown", "json"]
-Mode = Literal["backward", "tangent"]
+Mode = Literal["backward", "tangent", "double-backward", "hessian-vector"]
 Report = Literal["table", "json", "junit"]
 
 
@@ -39,18 +39,18 @@ def derive(
     name: Annotated[str, typer.Argument(help="attention, causal_attention, or a .py file of your own.")],
     notation: Annotated[Notation, typer.Option(help="Positions as rows, as columns, or entries.")] = "row",
     format: Annotated[Format, typer.Option(help="Terminal text, or source of a document.")] = "text",
-    mode: Annotated[Mode, typer.Option(help="Gradients (reverse mode) or tangents (forward mode).")] = "backward",
+    mode: Annotated[
+        Mode, typer.Option(help="Gradients, tangents, gradients of gradients, or Hessian times vector.")
+    ] = "backward",
     full: Annotated[bool, typer.Option("--full", help="With optional inputs and all outputs.")] = False,
 ) -> None:
     """Derive a program's gradients and print every step."""
-    from derive.calculus import backward, tangent
-    from derive.forward import program
+    from derive.modes import derivation_in, program
     from derive.printers import derivation as printed
 
     source = program(name)
     chosen = source if full else source.plain()
-    derived = (backward if mode == "backward" else tangent)(chosen)
-    page = printed.page(derived, notation, mode, latex=format in ("latex", "markdown"))
+    page = printed.page(derivation_in(chosen, mode), notation, mode, latex=format in ("latex", "markdown"))
     if format == "text":
         from numeric.terminal import console, show_page
 
@@ -75,18 +75,24 @@ _DONE = {"missing": "wrote", "changed": "rewrote", "leftover": "removed"}
 
 @app.command()
 def generate(
-    files: Annotated[list[Path] | None, typer.Argument(help="Definitions of your own; they need --out.")] = None,
+    chosen: Annotated[
+        list[str] | None, typer.Argument(help="Programs or .py files of your own; they need --out.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where files differ.")] = False,
     out: Annotated[Path | None, typer.Option(help="A directory of your own instead of the committed one.")] = None,
+    mode: Annotated[Mode, typer.Option(help="Another program made from each of the named ones.")] = "backward",
 ) -> None:
     """Regenerate the kernels from their derivations, or check that the committed ones equal them."""
     from derive.generate import compare, write
+    from derive.modes import in_mode, program
     from derive.pipeline import modules
 
-    if files and out is None:
-        raise NumericError("give a directory for your own kernels: --out DIR")
+    if chosen and out is None:
+        raise NumericError("give a directory for the kernels that you choose: --out DIR")
+    if mode != "backward" and not chosen:
+        raise NumericError(f"name the programs to generate in the mode {mode}")
     directory = out or _generated()
-    expected = modules(*_own(files or []))
+    expected = modules(*(in_mode(program(name), mode) for name in chosen or ()))
     differences = compare(directory, expected) if check else write(directory, expected)
     told = {"missing": "missing", "changed": "changed", "leftover": "leftover"} if check else _DONE
     for difference in differences:
@@ -98,13 +104,6 @@ def generate(
         print("a leftover without the mark of generated files is yours: move it elsewhere")
         raise typer.Exit(WRONG)
     print(f"{len(expected)} files {'equal the derivation' if check else 'are up to date'}")
-
-
-def _own(files: list[Path]) -> list[Program]:
-    """The programs that files define."""
-    from derive.forward import from_file
-
-    return [from_file(path) for path in files]
 
 
 def _generated() -> Path:

@@ -133,6 +133,8 @@ class Kernel:
         ------
         InputError: a cotangent's name, type, dtype or shape is wrong.
         """
+        if not self.signature.gradients:
+            raise InputError(f"{self.program} has no backward pass: its results are outputs of its forward pass")
         if result.program != self.program:
             raise InputError(f"{self.program}: this result was made by {result.program}; use that kernel's backward")
         if not isinstance(cotangents, Mapping):
@@ -164,7 +166,7 @@ class Kernel:
         spec = next(s for s in self.signature.inputs if s.name == name)
         if spec.kind == "real":
             array = _cast(array, ACCUMULATION[arguments.dtype.name])
-        if spec.optional:
+        if spec.stays_small:
             return array.reshape((1,) * (len(spec.axes) - array.ndim) + tuple(array.shape))
         return with_axes(chosen.xp.broadcast_to(array, arguments.shape_of(spec.axes)), spec.axes, arguments.sizes)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from derive.calculus import Derivation, backward
-from derive.forward import program
+from derive.modes import program
 from derive.proof import Duals, RunningErrors, interpret
 from derive.proof.arithmetic import Arithmetic, Balls, Decimals
 from numeric.arguments import ACCUMULATION, leading_of, length_of, sizes_of, with_axes, with_dims
@@ -115,7 +115,7 @@ class _Call:
         """An array of an input's shape as the input's."""
         spec = self.specs[name]
         full = np.broadcast_to(array, (*self.leading, *array.shape[max(array.ndim - len(spec.axes), 0) :]))
-        return full if spec.optional else with_axes(full, spec.axes, self.sizes)
+        return full if spec.stays_small else with_axes(full, spec.axes, self.sizes)
 
 
 def pushed_forward(name: str, run: Run, tangents: Arrays) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from numeric.backends import Backend
-from numeric.kernels import Kernel
+from numeric.kernels import Kernel, load
 from numeric.oracle import Exact, Host, exact_run, pushed_forward, rounding, roundoff, scaled_error
 from numeric.samples import Arrays, Run, Sample, run
 
@@ -34,6 +34,7 @@ class Property:
     statement: str
     body: Body
     of_products: bool = False
+    of_gradients: bool = False
 
 
 class Registry:
@@ -42,13 +43,15 @@ class Registry:
     def __init__(self) -> None:
         self.properties: list[Property] = []
 
-    def __call__(self, name: str, statement: str, *, of_products: bool = False) -> Callable[[Body], Body]:
-        """Register the decorated body under a name; ``of_products`` if it speaks of scores that are products."""
+    def __call__(
+        self, name: str, statement: str, *, of_products: bool = False, of_gradients: bool = False
+    ) -> Callable[[Body], Body]:
+        """Register the decorated body under a name, and whether it speaks of scores that are products, of gradients."""
 
         def register(body: Body) -> Body:
             if any(p.name == name for p in self.properties):
                 raise ValueError(f"property {name!r} is registered twice")
-            self.properties.append(Property(name, statement, body, of_products))
+            self.properties.append(Property(name, statement, body, of_products, of_gradients))
             return body
 
         return register
@@ -80,7 +83,7 @@ def output_error(made: Run, exact: Exact) -> float:
 
 def gradient_error(made: Run, exact: Exact) -> float:
     """The worst scaled error of any gradient."""
-    return max(scaled_error(array, exact[f"d{name}"]) for name, array in made.gradients.items())
+    return max((scaled_error(array, exact[f"d{name}"]) for name, array in made.gradients.items()), default=0.0)
 
 
 def exactly(holds: Any) -> float:
@@ -98,29 +101,30 @@ def outputs_are_exact(kernel: Kernel, device: Backend, sample: Sample) -> float:
     return output_error(*made_by(kernel, device, sample))
 
 
-@any_program("gradients equal the exact interpreter", "backward(cotangents) is the value of the derived program")
+@any_program(
+    "gradients equal the exact interpreter",
+    "backward(cotangents) is the value of the derived program",
+    of_gradients=True,
+)
 def gradients_are_exact(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """Every gradient against the derived program evaluated entry by entry in 50 digits."""
     return gradient_error(*made_by(kernel, device, sample))
 
 
-@any_program("forward mode agrees", "⟨cotangent, J v⟩ = ⟨gradient, v⟩, with J v by dual numbers")
+@any_program("forward mode agrees", "⟨cotangent, J v⟩ = ⟨gradient, v⟩, with J v by dual numbers", of_gradients=True)
 def forward_mode_agrees(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """Random tangents pushed through the forward definitions, which share nothing with reverse mode."""
     made, exact = made_by(kernel, device, sample)
     rng = np.random.default_rng([sample.seed, 3])
-    tangents = {n: rng.standard_normal(g.shape) for n, g in made.gradients.items()}
-    pushed = float(pushed_forward(sample.program, made, tangents))
-    pulled, unit = 0.0, 0.0
-    for name, gradient in made.gradients.items():
-        products = gradient.astype(np.longdouble) * tangents[name]
-        pulled += float(products.sum())
-        unit += float((np.abs(tangents[name]) * rounding(exact[f"d{name}"], gradient.dtype.name)).sum())
-        unit += float(np.abs(products).sum()) * roundoff("float64")
+    directions = {n: rng.standard_normal(g.shape) for n, g in made.gradients.items()}
+    pushed = float(pushed_forward(sample.program, made, directions))
+    pulled, unit = _paired(made.gradients, directions, exact, "d")
     return abs(pushed - pulled) / unit if unit else exactly(pushed == pulled)
 
 
-@any_program("finite differences agree", "⟨gradient, v⟩ is the slope of ⟨cotangent, outputs⟩ along v")
+@any_program(
+    "finite differences agree", "⟨gradient, v⟩ is the slope of ⟨cotangent, outputs⟩ along v", of_gradients=True
+)
 def finite_differences_agree(kernel: Kernel, device: Backend, sample: Sample) -> float | None:
     """Central differences of the kernel's own forward pass in float64, along a random direction."""
     if sample.dtype != "float64":
@@ -161,6 +165,36 @@ def layout_does_not_matter(kernel: Kernel, device: Backend, sample: Sample) -> f
     viewed = run(kernel, device, inputs, cotangents, made.parameters)
     untouched = _same_bits(made.inputs, {n: np.ascontiguousarray(a) for n, a in inputs.items()})
     return max(exactly(untouched), output_error(viewed, exact), gradient_error(viewed, exact))
+
+
+tangents = Registry()
+"""What the tangents of a program keep, beside what any program does."""
+
+
+@tangents("tangents and gradients are adjoint", "⟨u, J v⟩ = ⟨Jᵀ u, v⟩ for random u and v")
+def adjoint(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """The tangents that a kernel computes, against the gradients that its program's own kernel computes."""
+    made, exact = made_by(kernel, device, sample)
+    base = load(kernel.program.removesuffix("_tangent"), device.name)
+    own = {s.name for s in base.signature.inputs}
+    arriving = {o.name: made.cotangents[o.name] for o in base.signature.outputs}
+    pulled = run(base, device, {n: a for n, a in made.inputs.items() if n in own}, arriving, made.parameters)
+    wanted = exact_run(base.program, pulled.inputs, arriving, made.parameters)
+    pushed, above = _paired({n: made.outputs[f"t{n}"] for n in arriving}, arriving, exact, "t")
+    moving = {n: made.inputs[f"t{n}"] for n in pulled.gradients if f"t{n}" in made.inputs}
+    back, below = _paired(pulled.gradients, moving, wanted, "d")
+    return abs(pushed - back) / (above + below) if above + below else exactly(pushed == back)
+
+
+def _paired(arrays: Arrays, weights: Arrays, exact: Exact, mark: str) -> tuple[float, float]:
+    """Σ ⟨weight, array⟩ over the weights that are given, and what rounding alone may do to it."""
+    total, unit = 0.0, 0.0
+    for name, weight in weights.items():
+        products = arrays[name].astype(np.longdouble) * weight
+        total += float(products.sum())
+        own = rounding(exact[f"{mark}{name}"], arrays[name].dtype.name)
+        unit += float((np.abs(weight.astype(float)) * own).sum() + np.abs(products).sum() * roundoff("float64"))
+    return total, unit
 
 
 def _as_view(array: Host) -> Host:

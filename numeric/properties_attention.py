@@ -11,13 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from derive.forward import program
+from derive.modes import program
 from derive.proof.identities import scores_are_products
 from numeric.arguments import ACCUMULATION
 from numeric.backends import Backend
 from numeric.kernels import Kernel
 from numeric.oracle import Exact, Host, exact_run, rounding, scaled_error, worst
-from numeric.properties import Property, Registry, any_program, exact_of, exactly, gradient_error, made_by, output_error
+from numeric.properties import (
+    Property,
+    Registry,
+    any_program,
+    exact_of,
+    exactly,
+    gradient_error,
+    made_by,
+    output_error,
+    tangents,
+)
 from numeric.samples import Arrays, Run, Sample, run
 
 attention = Registry()
@@ -187,4 +197,6 @@ def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     names = {s.name for s in kernel.signature.inputs} | {o.name for o in kernel.signature.outputs}
     family = names == {"Q", "K", "V", "mask", "bias", "O", "L"}
     products = family and scores_are_products(program(kernel.program))
-    return (*any_program.properties, *(p for p in attention.properties if family and (products or not p.of_products)))
+    moving = tangents.properties if kernel.program.endswith("_tangent") else []
+    general = [p for p in any_program.properties if kernel.signature.gradients or not p.of_gradients]
+    return (*general, *moving, *(p for p in attention.properties if family and (products or not p.of_products)))

@@ -77,7 +77,8 @@ def run(kernel: Kernel, device: Backend, inputs: Arrays, cotangents: Any, parame
     moved = {n: device.xp.asarray(a) for n, a in inputs.items()}
     result = kernel.forward(**moved, **parameters)
     host_cotangents = cotangents(result) if callable(cotangents) else cotangents
-    gradients = kernel.backward(result, {n: device.xp.asarray(a) for n, a in host_cotangents.items()})
+    arriving = {n: device.xp.asarray(a) for n, a in host_cotangents.items()}
+    gradients = kernel.backward(result, arriving) if kernel.signature.gradients else {}
     outputs, gradients = ({n: on_host(a) for n, a in d.items()} for d in (result.outputs, gradients))
     stored = next(a.dtype.name for a in inputs.values() if a.dtype.name in ACCUMULATION)
     return Run(inputs, host_cotangents, outputs, gradients, parameters, ACCUMULATION[stored])

@@ -33,6 +33,11 @@ class TensorSpec:
         """Whether the input may be left out."""
         return self.neutral is not None
 
+    @property
+    def stays_small(self) -> bool:
+        """Whether generated code takes the input as it broadcasts: where no axes share a dimension."""
+        return self.optional and not any(len(factors_of(dim)) > 1 for dim in self.axes)
+
 
 @dataclass(frozen=True)
 class ParameterSpec:

@@ -12,7 +12,7 @@ from typing import Any
 from numeric.signature import Array
 
 
-def all_of(*conditions: Array | None) -> Array | None:
+def all_of(*conditions: Array | None) -> Array:
     """The conjunction of the conditions that are given, or None where none is."""
     result = None
     for condition in conditions:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from derive.errors import AlgebraError
-from derive.forward import program as forward_program
+from derive.modes import program as program_of
 from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees, takes_roots
 from derive.proof.identities import identities
 from derive.proof.prover import prove
@@ -63,7 +63,7 @@ def checks(programs: Sequence[str], backends: Sequence[str] | None = None) -> li
 
 
 def _symbolic(name: str) -> Iterator[Check]:
-    source = forward_program(name)
+    source = program_of(name)
     for identity in identities(source):
 
         def proof(identity=identity) -> Finding:  # type: ignore[no-untyped-def]

@@ -8,11 +8,12 @@ import pytest
 
 import numeric
 from derive.errors import AlgebraError
-from derive.forward import names
+from derive.modes import names
 from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees
 from numeric.backends import backend
 from numeric.oracle import derivation_of
-from numeric.properties import LIMIT, any_program, run_of
+from numeric.properties import LIMIT, run_of
+from numeric.properties_attention import properties_for
 from numeric.verify import samples
 
 
@@ -38,7 +39,7 @@ def test_kernels_equal_the_definitions(name: str) -> None:
     """Every property of any program, on the NumPy backend, with and without optional inputs."""
     kernel, device = numeric.load(name), backend("numpy")
     for sample in islice(samples(kernel, device), 2):
-        for prop in any_program.properties:
+        for prop in properties_for(kernel):
             error = prop.body(kernel, device, sample)
             assert error is None or error <= LIMIT, f"{prop.name}: {error}"
 

@@ -5,7 +5,7 @@ from derive.algebra.binders import Binder, Maximum, Total
 from derive.algebra.canonical import canonical, equal
 from derive.algebra.fold import fold
 from derive.algebra.tensors import Delta, Entry, Indicator, Tensor, Visible
-from derive.algebra.terms import Term, factor_common, from_terms, powers_of, terms_of
+from derive.algebra.terms import Term, compacted, factor_common, from_terms, powers_of, terms_of
 
 __all__ = [
     "Axis",
@@ -19,6 +19,7 @@ __all__ = [
     "Total",
     "Visible",
     "canonical",
+    "compacted",
     "equal",
     "factor_common",
     "fold",

@@ -1,7 +1,7 @@
 """Sums of products: the flat form in which deltas contract, definitions fold and proofs compare.
 
 ``terms_of`` opens an expression into terms *coefficient × Π factor^power, summed over bound axes*;
-``from_terms`` closes it again; ``factor_common`` takes out what all terms of a sum share.
+``from_terms`` closes it again; ``compacted`` takes out what terms of a sum share.
 """
 
 from __future__ import annotations
@@ -131,8 +131,14 @@ def from_terms(terms: Iterable[Term]) -> sp.Expr:
 
 def factor_common(expr: sp.Expr) -> sp.Expr:
     """Take out the factors that all terms of a sum share: A·x − A·Σ(A·x) becomes A·(x − Σ(A·x))."""
+    shared, rest = _common(expr)
+    return expr if shared == 1 else sp.Mul(shared, rest)
+
+
+def _common(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """What all terms of a sum share, numbers aside, and the sum without it."""
     if not isinstance(expr, sp.Add):
-        return expr
+        return sp.S.One, expr
     parts = [powers_of(term) for term in expr.args]
     shared: Powers = {}
     for base, power in parts[0].items():
@@ -141,9 +147,59 @@ def factor_common(expr: sp.Expr) -> sp.Expr:
             shared[base] = min(powers)
         elif not base.is_number and all(p == power for p in powers):
             shared[base] = power
-    if not shared:
-        return expr
-    common = Term(sp.S.One, shared).product
     inverse = {base: -power for base, power in shared.items()}
     rest = sp.Add(*(sp.Mul(*(b**p for b, p in merge(part, inverse).items())) for part in parts))
-    return sp.Mul(common, rest)
+    return Term(sp.S.One, shared).product, rest
+
+
+def compacted(expr: sp.Expr) -> sp.Expr:
+    """A sum with what its terms share taken out: what all share first, and what some share where that is shorter.
+
+    A·x − A·Σ(A·x) becomes A·(x − Σ(A·x)), and y + r·x − r·m becomes y + r·(x − m).
+    """
+    whole = factor_common(expr)
+    grouped = _grouped(whole)
+    return grouped if _cost(grouped) < _cost(whole) else whole
+
+
+def _grouped(expr: sp.Expr) -> sp.Expr:
+    """Sums, also those inside products, with the factor that most terms share taken out of these, again and again."""
+    if isinstance(expr, sp.Mul):
+        return sp.Mul(*map(_grouped, expr.args))
+    if not isinstance(expr, sp.Add):
+        return expr
+    parts = {term: powers_of(term) for term in expr.args}
+    holders: dict[sp.Expr, list[sp.Expr]] = {}
+    for term, powers in parts.items():
+        for base, power in powers.items():
+            if base.atoms(sp.Indexed):
+                holders.setdefault(base**power, []).append(term)
+    best = max(holders.values(), key=lambda terms: (len(terms), -_place(expr, terms[0])), default=[])
+    if len(best) < 2:
+        return expr
+    shared, inner = _common(sp.Add(*best))
+    inner, rest = _grouped(inner), _grouped(sp.Add(*(term for term in expr.args if term not in best)))
+    for sign in (1, -1):
+        if sp.expand(rest - sign * inner) == 0:
+            if all(term.could_extract_minus_sign() for term in sp.Add.make_args(inner)):
+                return (-shared - sign) * -inner
+            return (shared + sign) * inner
+    return shared * inner + rest
+
+
+def _place(expr: sp.Expr, term: sp.Expr) -> int:
+    return sorted(expr.args, key=sp.default_sort_key).index(term)
+
+
+def _cost(expr: sp.Expr) -> int:
+    """How many operations on tensors an expression spells."""
+    inside = sum(map(_cost, expr.args)) if not isinstance(expr, sp.Indexed) else 0
+    if isinstance(expr, (sp.Add, sp.Mul)):
+        numbers = [a.is_number for a in expr.args]
+        return (
+            inside
+            + numbers.count(False)
+            - 1
+            + int(any(numbers) and sp.Mul(*(a for a in expr.args if a.is_number)) != -1)
+        )
+    return inside + int(isinstance(expr, (sp.Pow, sp.Function, Total)) and not expr.is_number)

@@ -74,7 +74,8 @@ class _Parts:
             *kept, over = lettered((*in_order(total), fresh(total.axes[0])), definition.axes).values()
             total = total.xreplace(dict(zip(in_order(total), kept, strict=True)))
             entry, axes = total.body.xreplace({total.axes[0]: over}) / total, (*kept, over)
-            if fold(definition.value, [(Tensor("probe", *axes)[axes], entry)]) == definition.value:
+            probe = Tensor("probe", *axes)
+            if not fold(definition.value, [(probe[axes], entry)]).has(probe):
                 continue
             part = self._part(entry, axes, definition)
             definition = replace(definition, value=fold(definition.value, [(part.target, part.value)]))

@@ -23,6 +23,7 @@ from derive.algebra import (
     Tensor,
     Total,
     canonical,
+    compacted,
     equal,
     factor_common,
     free_axes,
@@ -94,7 +95,7 @@ class _Reverse:
     def _seed(self, output: Output) -> None:
         """The cotangent of an output is an input; where the program also uses the output, it is one term of a sum."""
         tensor = self.cotangents[output.name]
-        self.seeds.append(Input(tensor, output.axes, f"cotangent of {output.name}", 0))
+        self.seeds.append(Input(tensor, output.axes, f"cotangent of {output.name}", 0, output.dims))
         if any(d.mentions(output.tensor) for d in self.program.definitions):
             entry, total = tensor[output.axes], Tensor(f"{tensor.name}_total", *output.axes)
             self.cotangents[output.name] = total
@@ -148,9 +149,11 @@ class _Reverse:
             rule = Rule("vanishing sum", f"{summed} is centred: by its definition it sums to 0")
             self.steps.append(_step(rule, target, folded, rest))
             folded = rest
-        compact = factor_common(folded)
+        compact = compacted(folded)
         if compact != folded:
-            self.steps.append(_step(Rule("factor", "every term has this factor in common"), target, folded, compact))
+            whole = compact == factor_common(folded)
+            reason = "every term has this factor in common" if whole else "some terms have a factor in common"
+            self.steps.append(_step(Rule("factor", reason), target, folded, compact))
         if name in self.flow.unnamed:
             self.unnamed[target.base] = Definition(target, compact)
         else:
@@ -216,8 +219,13 @@ class _Reverse:
                     group = sp.Add(*(p for p in sp.Add.make_args(rest) if free_axes(p) == axes))
                     sign = -1 if part.could_extract_minus_sign() else 1
                     rest = rest - group + sign * named(sp.expand(sign * group))
-            return rest
+            return self._name_reductions(rest, target)
 
+        scalars = [f for f in value.args if not f.is_number and not f.atoms(Entry)]
+        totals = [f for f in value.args if isinstance(f, Total) and free_axes(f) < own]
+        if scalars and totals:  # a mean has one name: its sum with what it is divided by
+            rest = [f for f in value.args if f not in scalars and f is not totals[0]]
+            return sp.Mul(named(sp.Mul(*scalars, totals[0])), *map(inner, rest))
         return sp.Mul(*map(inner, value.args))
 
     def _reduction(self, value: sp.Expr, axes: tuple[Axis, ...]) -> Entry:
@@ -245,7 +253,7 @@ class _Reverse:
         kept = [d.as_input() for d in self.program.definitions]
         inputs = (*self.seeds, *forward, *(i for i in kept if i.tensor in used))
         outputs = tuple(
-            Output(self.cotangents[i.name], i.axes, f"gradient with respect to {i.name}")
+            Output(self.cotangents[i.name], i.axes, f"gradient with respect to {i.name}", dims=i.dims)
             for i in self.program.inputs
             if self.cotangents[i.name] in defined
         )

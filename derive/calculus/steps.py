@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import sympy as sp
@@ -64,3 +64,11 @@ class Derivation:
                 led[step.name] = (*led.get(step.name, ()), *waiting)
                 waiting = ()
         return led
+
+
+def joined(program: Program, derived: Program) -> Program:
+    """A program and one derived from it as one, of the inputs of both; the derived one's outputs are returned."""
+    known = set(program.tensors)
+    more = tuple(i for i in derived.inputs if i.name not in known)
+    definitions = (*program.definitions, *derived.definitions)
+    return replace(derived, inputs=(*program.inputs, *more), definitions=definitions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from derive.algebra import Axis, Entry, Tensor, Total, factor_common, fold, from_terms, terms_of
+from derive.algebra import Axis, Entry, Tensor, Total, compacted, fold, from_terms, terms_of
 from derive.calculus.partials import partials_of
 from derive.calculus.parts import name_parts
 from derive.calculus.steps import Derivation, Step, marked
@@ -38,7 +38,7 @@ def tangent(program: Program) -> Derivation:
             continue
         tensor = Tensor(names[definition.name], *definition.axes)
         tangents[definition.name], axes[definition.name] = tensor, definition.axes
-        value = factor_common(fold(from_terms(terms_of(raw)), equations))
+        value = compacted(fold(from_terms(terms_of(raw)), equations))
         target = tensor[definition.axes]
         steps.append(
             Step(
@@ -48,13 +48,15 @@ def tangent(program: Program) -> Derivation:
         definitions.append(Definition(target, value))
         equations.append((target, value))
     outputs = tuple(
-        Output(tangents[o.name], o.axes, f"tangent of {o.name}", o.statistic)
+        Output(tangents[o.name], o.axes, f"tangent of {o.name}", o.statistic, o.dims)
         for o in program.outputs
         if o.name in tangents
     )
     derived = {d.target.base for d in definitions}
     used = {e.base for d in definitions for e in d.value.atoms(Entry)} - derived
-    given = [Input(tangents[i.name], i.axes, f"tangent of {i.name}", 0) for i in program.inputs if i.name in tangents]
+    given = [
+        Input(tangents[i.name], i.axes, f"tangent of {i.name}", 0, i.dims) for i in program.inputs if i.name in tangents
+    ]
     kept = [d.as_input() for d in program.definitions]
     inputs = (*given, *(i for i in program.inputs if i.tensor in used), *(k for k in kept if k.tensor in used))
     result = Program(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from derive.errors import DefinitionError, DeriveError
-from derive.forward import attention, heads, loss, mlp, norms, positions, scores, visibility
+from derive.forward import attention, blocks, heads, loss, mlp, norms, positions, scores, visibility
 from derive.forward.program import Program
 
 _PROGRAMS: dict[str, Callable[[], Program]] = {
@@ -55,6 +55,11 @@ _PROGRAMS: dict[str, Callable[[], Program]] = {
         loss.embedding,
         loss.unembedding,
         loss.cross_entropy,
+        blocks.gpt_block,
+        blocks.bert_block,
+        blocks.llama_block,
+        blocks.encoder_decoder_block,
+        blocks.language_model,
     )
 }
 

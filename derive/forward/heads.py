@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from derive.algebra import Axis, Indicator, Total
+import sympy as sp
+
+from derive.algebra import Axis, Indicator, Tensor, Total
 from derive.forward.attention import AXES, c, i, j, mask_of, scale_of, scaled_scores, v
 from derive.forward.norms import x
 from derive.forward.program import Builder, Program, Writing
@@ -39,25 +41,37 @@ def attention_head() -> Program:
     return p.output("Y", "updated states").build(axis_meaning=MEANING, writing=NOTES)
 
 
+def attended(
+    p: Builder, X: Tensor, C: Tensor, keys: Axis, visible: sp.Expr, scale: sp.Expr, *, biases: bool = False
+) -> sp.Expr:
+    """What several heads at ``X[i, x]`` take from ``C[keys, x]``, with their weights declared."""
+
+    def projected(name: str, of: Tensor, at: Axis, to: Axis, whose: str) -> Tensor:
+        W = p.input(f"W_{name}", x, head, to, meaning=f"the {whose}' maps")
+        value = Total(of[at, x] * W[x, head, to], x)
+        if biases:
+            value += p.input(f"b_{name}", head, to, meaning=f"added to the {whose}")[head, to]
+        return p.define(name, (head, at, to), value)
+
+    Q = projected("Q", X, i, c, "queries")
+    K = projected("K", C, keys, c, "keys")
+    V = projected("V", C, keys, v, "values")
+    W_O = p.input("W_O", head, v, x, meaning="the output map of each head")
+    products = Total(Q[head, i, c] * K[head, keys, c], c)
+    S = p.define("S", (head, i, keys), scale * products)
+    A = p.define("A", (head, i, keys), softmax(S[head, i, keys], over=keys, visible=visible))
+    O = p.define("O", (head, i, v), Total(A[head, i, keys] * V[head, keys, v], keys))
+    update = Total(O[head, i, v] * W_O[head, v, x], head, v)
+    return update + p.input("b_O", x, meaning="added to the output")[x] if biases else update
+
+
 def _many(name: str, summary: str, keys: Axis, states: str) -> Program:
     """Several heads over states X; keys and values from X itself, or from ``states``."""
     p = Builder(name, summary)
     X = p.input("X", i, x, meaning="states of the queries")
     C = X if states == "X" else p.input(states, keys, x, meaning="states of the keys and values")
-    W_Q = p.input("W_Q", x, head, c, meaning="the queries' maps")
-    W_K = p.input("W_K", x, head, c, meaning="the keys' maps")
-    W_V = p.input("W_V", x, head, v, meaning="the values' maps")
-    W_O = p.input("W_O", head, v, x, meaning="the output map of each head")
-    mask = mask_of(p, keys)
-    scale = scale_of(p)
-    M = p.define("M", (i, keys), mask[i, keys], values="boolean")
-    Q = p.define("Q", (head, i, c), Total(X[i, x] * W_Q[x, head, c], x))
-    K = p.define("K", (head, keys, c), Total(C[keys, x] * W_K[x, head, c], x))
-    V = p.define("V", (head, keys, v), Total(C[keys, x] * W_V[x, head, v], x))
-    S = p.define("S", (head, i, keys), scale * Total(Q[head, i, c] * K[head, keys, c], c))
-    A = p.define("A", (head, i, keys), softmax(S[head, i, keys], over=keys, visible=M[i, keys]))
-    O = p.define("O", (head, i, v), Total(A[head, i, keys] * V[head, keys, v], keys))
-    p.define("Y", (i, x), Total(O[head, i, v] * W_O[head, v, x], head, v))
+    M = p.define("M", (i, keys), mask_of(p, keys)[i, keys], values="boolean")
+    p.define("Y", (i, x), attended(p, X, C, keys, M[i, keys], scale_of(p)))
     return p.output("Y", "the sum of the heads' updates").build(axis_meaning=MEANING)
 
 

@@ -12,7 +12,7 @@ from derive.algebra.functions import QuarterTurn
 from derive.forward.attention import averaged, i, j, masked, scale_of, scaled_scores, v, variant
 from derive.forward.program import Builder, Program
 
-side, pair = Axis("s", 2), Axis("p", "p")
+side, pair = Axis("s", 2), Axis("p", "pairs")
 """A vector of even width is a list of pairs: which of the two, and which pair."""
 
 Layout = Literal["half", "interleaved"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TypeVar
@@ -207,6 +208,21 @@ class Program:
         kept = tuple(i for i in self.inputs if i.tensor not in dropped)
         return replace(self, inputs=kept, definitions=tuple(definitions))
 
+    def renamed(self, names: Mapping[str, str]) -> Program:
+        """The program with other names for some of its tensors."""
+        tensors = [*(i.tensor for i in self.inputs), *(d.target.tensor for d in self.definitions)]
+        labels = {
+            t.args[0]: sp.Symbol(names[str(t.name)], **t.args[0].assumptions0) for t in tensors if str(t.name) in names
+        }
+        return replace(
+            self,
+            inputs=tuple(replace(i, tensor=i.tensor.xreplace(labels)) for i in self.inputs),
+            definitions=tuple(
+                Definition(d.target.xreplace(labels), d.value.xreplace(labels)) for d in self.definitions
+            ),
+            outputs=tuple(replace(o, tensor=o.tensor.xreplace(labels)) for o in self.outputs),
+        )
+
     def returning(self, *names: str) -> Program:
         """The program with only the named outputs, and only the definitions that they need."""
         outputs = tuple(self.output(name) for name in names)
@@ -274,6 +290,16 @@ class Builder:
         self._axes: dict[str, tuple[Axis, ...]] = {}
         self._tensors: dict[str, Tensor] = {}
         self._sizes: dict[str, sp.Expr] = {}
+        self._suffix = ""
+
+    def part(self, suffix: str | int) -> Builder:
+        """The same program under construction, with ``_suffix`` after every name that is declared through it.
+
+        A layer that is used several times so has weights of its own each time.
+        """
+        part = copy(self)
+        part._suffix = f"{self._suffix}_{suffix}"
+        return part
 
     def input(
         self,
@@ -290,6 +316,7 @@ class Builder:
         ``optional`` is the value that leaving it out stands for; ``constant`` asks for no gradient; the entries of
         an integer input may be positions ``below`` an axis's size.
         """
+        name += self._suffix
         shared, axes = _dims(dims)
         if shared and optional is not None:
             raise DefinitionError(f"{self.name}: the optional input {name} has axes that share a dimension")
@@ -300,6 +327,7 @@ class Builder:
 
     def parameter(self, name: str, default: sp.Expr | int, meaning: str = "", *, integer: bool = False) -> sp.Symbol:
         """Declare a scalar parameter, a real number unless ``integer`` is asked for; it gets no gradient."""
+        name += self._suffix
         default = sp.sympify(default)
         self._take(name)
         symbol = sp.Symbol(name, integer=True) if integer else sp.Symbol(name, real=True)
@@ -308,6 +336,7 @@ class Builder:
 
     def define(self, name: str, axes: tuple[Axis, ...], value: sp.Expr, *, values: Values = "real") -> Tensor:
         """Add the definition ``name[axes] := value``; errors name the definition and what is wrong with it."""
+        name += self._suffix
         tensor = self._new(name, axes, values)
         if isinstance(value, str):
             raise DefinitionError(f"{self.name}: {name} is defined by the text {value!r}; text is never evaluated")
@@ -324,9 +353,8 @@ class Builder:
                 f"an axis of {name} nor summed over; add it to {name}, or sum with Total(…, {', '.join(loose)})"
             )
         self._check_symbols(name, value)
-        known = {t for t in self._tensors.values() if t != tensor}
         for entry in sorted(value.atoms(Entry), key=str):
-            if entry.base not in known:
+            if entry.base == tensor or entry.base != self._tensors.get(str(entry.tensor.name)):
                 raise DefinitionError(
                     f"{self.name}: {name} mentions {entry}, which no input or earlier definition gives"
                 )

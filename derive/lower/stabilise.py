@@ -12,7 +12,7 @@ from functools import partial
 
 import sympy as sp
 
-from derive.algebra import Axis, Entry, Maximum, Tensor, Total, Visible, fold, free_axes
+from derive.algebra import Axis, Entry, Maximum, Tensor, Total, Visible, factor_common, fold, free_axes
 from derive.algebra.binders import rewrite
 from derive.algebra.templates import in_order, lettered, template
 from derive.errors import LoweringError
@@ -104,7 +104,7 @@ class _Stabiliser:
                 f"{definition.target} depends on a shift of the scores {scores}: {RELIES_ON} does not hold for it; "
                 "divide by the same sum of exponentials, or take its logarithm"
             )
-        return replace(definition, value=value)
+        return replace(definition, value=factor_common(value))
 
     def _within(self, definition: Definition, pure: bool, node: sp.Expr) -> sp.Expr:
         """A sum relative to its shift; quotients by inner sums are folded first: Σ_i exp(s)/Σ_j exp(s) sums weights."""

@@ -23,6 +23,7 @@ from derive.lower.arrays import (
     Zeros,
     mentioned,
 )
+from derive.printers.style import HALF, roots_joined
 
 ATOM, POSTFIX, POWER, PRODUCT, SUM, COMPARE, LOOSEST = 9, 8, 7, 6, 5, 4, 0
 
@@ -152,6 +153,8 @@ class ArrayPrinter:
         return f"xp.zeros_like({node.like})", ATOM
 
     def _print_all(self, node: All) -> tuple[str, int]:
+        if not self.optional.intersection(n for c in node.conditions for n in mentioned(c)):
+            return " & ".join(self._inside(c, PRODUCT) for c in node.conditions), COMPARE
         return f"all_of({', '.join(self._condition(c) for c in node.conditions)})", ATOM
 
     def _condition(self, node: Node) -> str:
@@ -170,9 +173,10 @@ def scalar_source(value: sp.Expr) -> str:
         return "-xp.inf"
     if value.is_Integer or isinstance(value, sp.Symbol):
         return str(value)
-    if isinstance(value, sp.Pow) and value.exp == sp.Rational(-1, 2):
+    value = sp.Mul(*roots_joined(value), evaluate=False)
+    if isinstance(value, sp.Pow) and value.exp == -HALF:
         return f"1 / math.sqrt({scalar_source(value.base)})"
-    if isinstance(value, sp.Pow) and value.exp == sp.Rational(1, 2):
+    if isinstance(value, sp.Pow) and value.exp == HALF:
         return f"math.sqrt({scalar_source(value.base)})"
     return str(sp.pycode(value, fully_qualified_modules=True))
 
@@ -184,13 +188,13 @@ def _permuted(text: str, axes: tuple[Axis, ...], wanted: tuple[Axis, ...]) -> st
     rank = len(axes)
     if axes[:-2] == wanted[:-2]:
         return f"{text}.mT"
-    order = list(axes)
-    for place, axis in enumerate(wanted):
-        at = order.index(axis)
-        if at != place:
-            text = f"xp.moveaxis({text}, {at - rank}, {place - rank})"
-            order.insert(place, order.pop(at))
-    return text
+    moved = [k for k in range(rank) if axes[k] != wanted[k]]
+    for axis in axes:  # one axis that moves past others
+        others, kept = [a for a in axes if a != axis], [a for a in wanted if a != axis]
+        if others == kept:
+            return f"xp.moveaxis({text}, {axes.index(axis) - rank}, {wanted.index(axis) - rank})"
+    sources, places = (tuple(k - rank for k in ks) for ks in ([axes.index(wanted[k]) for k in moved], moved))
+    return f"xp.moveaxis({text}, {sources}, {places})"
 
 
 def _significant(axes: tuple[Axis, ...], kept: tuple[Axis, ...], ellipsis: bool) -> tuple[Axis, ...]:

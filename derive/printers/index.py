@@ -8,7 +8,7 @@ from sympy.core.relational import Relational
 from derive.algebra import Axis, Delta, Entry, Indicator, Maximum, Total, Visible, free_axes
 from derive.errors import PrintingError
 from derive.forward.program import Program
-from derive.printers.style import Style, scalar_text
+from derive.printers.style import HALF, Style, roots_joined, scalar_text
 
 ATOM, PRODUCT, SUM = 3, 2, 1
 
@@ -125,9 +125,10 @@ class IndexPrinter:
             return self.style.sign("minus") + self._inside(-expr, PRODUCT)
         above: list[sp.Expr] = []
         below: list[sp.Expr] = []
-        for factor in sp.Mul.make_args(expr):
+        for factor in roots_joined(expr):
             base, power = factor.as_base_exp() if not isinstance(factor, sp.exp) else (factor, sp.S.One)
-            (above if not power.is_negative else below).append(base ** abs(power) if power.is_number else factor)
+            positive = sp.Pow(base, abs(power), evaluate=abs(power) != HALF) if power.is_number else factor
+            (below if power.is_negative else above).append(positive)
         above.sort(key=self._rank)
         text = self.style.product(self._factors(above)) if above else "1"
         return self.style.quotient(text, self.style.product(self._factors(below))) if below else text
@@ -144,7 +145,7 @@ class IndexPrinter:
 
     def _factor(self, factor: sp.Expr) -> str:
         if isinstance(factor, sp.Pow) and not isinstance(factor, sp.exp):
-            if factor.exp == sp.Rational(1, 2):
+            if factor.exp == HALF:
                 return self.style.root(self._inside(factor.base, ATOM))
             return self.style.power(self._inside(factor.base, ATOM), str(factor.exp))
         return self._inside(factor, PRODUCT)

@@ -45,7 +45,7 @@ class _Module:
             )
 
     def lines(self) -> Iterator[str]:
-        body = [*self._forward(), "", "", *self._backward()]
+        body = [*self._forward(), *(["", "", *self._backward()] if self._gradient_names() else [])]
         text = "\n".join(body)
         yield from self._header()
         if "math." in text:
@@ -61,10 +61,10 @@ class _Module:
         gradients = ", ".join(f"d{name}" for name in self._gradient_names())
         yield f'"""{self.program.summary}'
         yield ""
+        passes = f"Forward ({', '.join(o.name for o in self.program.outputs)})"
+        passes += f" and backward ({gradients})" if gradients else ""
         yield from _filled(
-            f"Forward ({', '.join(o.name for o in self.program.outputs)}) and backward ({gradients}) for "
-            f"{TITLES[self.namespace]}, derived from the definitions of `{self.program.name}`.",
-            "",
+            f"{passes} for {TITLES[self.namespace]}, derived from the definitions of `{self.program.name}`.", ""
         )
         yield ""
         yield "Generated: do not edit, run `backprove generate`."
@@ -72,9 +72,10 @@ class _Module:
         plain = self.program.plain()
         optional = [*self.program.optional, *(o.name for o in self.program.outputs[1:])]
         fully = f", {self.kernel.operations} with {_listed(optional)}" if optional else ""
+        which, results = ("both passes", "and gradients") if gradients else ("the pass", "alone")
         yield from _filled(
-            f"Array operations of both passes, transposes being views: {self.plain_operations} for the plain program "
-            f"({', '.join(i.name for i in plain.inputs)} to {plain.outputs[0].name} and gradients){fully}.",
+            f"Array operations of {which}, transposes being views: {self.plain_operations} for the plain program "
+            f"({', '.join(i.name for i in plain.inputs)} to {plain.outputs[0].name} {results}){fully}.",
             "",
         )
         if self.kernel.relies_on:
@@ -121,7 +122,8 @@ class _Module:
             yield f"    {parameter.name}: {parameter.meaning}{default}"
         yield ""
         outputs = _listed([o.name for o in self.program.outputs])
-        yield f"    Returns the outputs {outputs}, and what the backward pass needs:"
+        more = ", and what the backward pass needs" if self._gradient_names() else ""
+        yield from _filled(f"Returns the outputs {outputs}{more}:", "    ")
         yield ""
         for definition in self.program.definitions:
             yield from _filled(self.index.equation(definition.target, definition.value), "        ")
@@ -146,7 +148,7 @@ class _Module:
         yield ""
         yield from self._shapes(tuple(cotangents), "    ")
         yield ""
-        yield f"    Returns the gradients with respect to {_listed(list(self._gradient_names()))}. Steps:"
+        yield from _filled(f"Returns the gradients with respect to {_listed(self._gradient_names())}. Steps:", "    ")
         yield ""
         yield from derivation_lines(self.kernel.derivation, self.index)
         yield '    """'

@@ -7,7 +7,34 @@ from typing import Protocol
 
 import sympy as sp
 
-_GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "theta": "θ", "sigma": "σ", "tau": "τ", "mu": "μ", "eps": "ε"}
+_GREEK = {
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "theta": "θ",
+    "sigma": "σ",
+    "tau": "τ",
+    "mu": "μ",
+    "pi": "π",
+    "eps": "ε",
+}
+
+
+HALF = sp.Rational(1, 2)
+
+
+def roots_joined(product: sp.Expr) -> tuple[sp.Expr, ...]:
+    """The factors of a product, with roots of numbers and scalars under one root: ½·√2/√n becomes 1/√(2n)."""
+    factors: tuple[sp.Expr, ...] = sp.Mul.make_args(product)
+    roots = [f for f in factors if isinstance(f, sp.Pow) and abs(f.exp) == HALF and not f.atoms(sp.Indexed)]
+    number, _ = product.as_coeff_Mul()
+    square = number**2 * sp.Mul(*(f**2 for f in roots if f.base.is_Rational))
+    below = [f.base for f in roots if f.exp == -HALF and not f.base.is_Rational]
+    if number < 0 or not below or square.p != 1 or square == number**2:
+        return factors
+    rest = [f for f in factors if f not in roots and f != number]
+    above = [f for f in roots if f.exp == HALF and not f.base.is_Rational]
+    return (*rest, *above, sp.Pow(sp.Mul(square.q, *below, evaluate=False), -HALF, evaluate=False))
 
 
 class Style(Protocol):
@@ -218,12 +245,12 @@ def scalar_text(value: sp.Expr, style: Style) -> str:
         return style.sign("infinity")
     if value == -sp.oo:
         return style.sign("minus") + style.sign("infinity")
-    if isinstance(value, sp.Symbol):
-        return style.name(value.name)
+    if isinstance(value, sp.Symbol) or value == sp.pi:
+        return style.name(str(value))
     above, below = value.as_numer_denom()
     if below != 1:
         return style.quotient(scalar_text(above, style), scalar_text(below, style))
-    if isinstance(value, sp.Pow) and value.exp == sp.Rational(1, 2):
+    if isinstance(value, sp.Pow) and value.exp == HALF:
         return style.root(scalar_text(value.base, style))
     if isinstance(value, sp.Pow):
         return style.power(scalar_text(value.base, style), str(value.exp))

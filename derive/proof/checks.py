@@ -12,16 +12,16 @@ from typing import Any
 import sympy as sp
 
 from derive.algebra import Entry
-from derive.calculus import Derivation
+from derive.calculus import Derivation, joined
 from derive.forward.program import Definition, Program
 from derive.proof.arithmetic import Arithmetic, Duals, Number, Weights
 from derive.proof.fingerprint import (
     FiniteField,
     agree,
-    below,
     entries,
     filled,
     lengths,
+    random_point,
     random_residue,
     small_sizes,
     where_defined,
@@ -48,19 +48,10 @@ def uncompacted(derivation: Derivation) -> Program:
     return replace(derivation.derived, inputs=tuple(i for t, i in inputs.items() if t in used), definitions=definitions)
 
 
-def whole(forward: Program, backward: Program) -> Program:
-    """Forward and backward as one program of the forward inputs and the cotangents."""
-    known = {i.name for i in forward.inputs} | {d.name for d in forward.definitions}
-    cotangents = tuple(i for i in backward.inputs if i.name not in known)
-    return replace(
-        backward, inputs=(*forward.inputs, *cotangents), definitions=(*forward.definitions, *backward.definitions)
-    )
-
-
 def compacting_changed_nothing(derivation: Derivation, seed: int = 0) -> list[str]:
     """The gradients on which the compact program and the bare chain rule differ mod p; empty where they agree."""
-    left = whole(derivation.forward, derivation.derived)
-    right = whole(derivation.forward, uncompacted(derivation))
+    left = joined(derivation.forward, derivation.derived)
+    right = joined(derivation.forward, uncompacted(derivation))
     order = {i.name: i for i in left.inputs}
     right = replace(right, inputs=tuple(order[n] for n in order if n in {i.name for i in right.inputs}))
     return where_defined(lambda s: agree(left, right, small_sizes(derivation.forward, s), s), seed)
@@ -94,21 +85,13 @@ def _forward_mode(
     chance = random.Random(seed)
     sizes = dict(sizes or small_sizes(derivation.forward, seed))
     forward, duals = derivation.forward, Duals(arithmetic)
-    inputs: dict[str, Nested] = {}
-    moving: dict[str, Nested] = {}
-    tangents: dict[str, Nested] = {}
+    inputs, parameters = random_point(forward, sizes, chance, arithmetic=arithmetic, draw=draw)
+    moving, tangents = dict(inputs), {}
     for given in forward.inputs:
-        shape = lengths(given.tensor.shape, sizes)
-        if given.tensor.discrete:
-            top = 2 if given.tensor.boolean else below(given, sizes)
-            inputs[given.name] = moving[given.name] = filled(shape, partial(chance.randrange, top))
-            continue
-        if given.constant:
-            inputs[given.name] = moving[given.name] = filled(shape, partial(draw, chance))
-            continue
-        inputs[given.name], tangents[given.name] = (filled(shape, lambda: draw(chance)) for _ in range(2))
-        moving[given.name] = _paired(inputs[given.name], tangents[given.name], len(shape), duals)
-    parameters = {p.name: draw(chance) for p in forward.parameters if not p.symbol.is_integer}
+        if given.differentiable:
+            shape = lengths(given.tensor.shape, sizes)
+            tangents[given.name] = filled(shape, partial(draw, chance))
+            moving[given.name] = _paired(inputs[given.name], tangents[given.name], len(shape), duals)
     exact: dict[str, Any] = {"sizes": sizes, "parameters": parameters}
     values = interpret(forward, inputs, arithmetic=arithmetic, **exact)
     moved = interpret(forward, moving, arithmetic=duals, **exact)

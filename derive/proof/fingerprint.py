@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 
 import sympy as sp
 
+from derive.algebra import Entry
 from derive.errors import AlgebraError
-from derive.forward.program import Input, Program
-from derive.proof.arithmetic import ORDERED, UndefinedError, from_parts
-from derive.proof.interpreter import Nested, interpret
+from derive.forward.program import Definition, Input, Program
+from derive.proof.arithmetic import ORDERED, Arithmetic, Number, UndefinedError, from_parts
+from derive.proof.interpreter import Machine, Nested, interpret
 
 EXPONENTS = 2**61 - 1
 """The order of the exponent group, a prime."""
@@ -64,7 +65,7 @@ Answer = TypeVar("Answer")
 
 def where_defined(attempt: Callable[[int], Answer], seed: int) -> Answer:
     """The first attempt, over derived seeds, at whose random point every root and quotient exists."""
-    for number in range(2000):
+    for number in range(100):
         try:
             return attempt(seed + 1000003 * number)
         except UndefinedError:
@@ -137,20 +138,80 @@ class FiniteField:
         return sp.Integer(value.value)
 
 
-def random_inputs(
-    program: Program, sizes: Mapping[str, int], chance: random.Random, *, visible: float = 0.7
-) -> dict[str, Nested]:
-    """Random field elements for every real input, random visibilities for the others."""
-    inputs = {}
-    for given in program.inputs:
-        shape = lengths(given.tensor.shape, sizes)
-        if given.tensor.boolean:
-            inputs[given.name] = filled(shape, lambda: int(chance.random() < visible))
-        elif given.tensor.discrete:
-            inputs[given.name] = filled(shape, partial(chance.randrange, below(given, sizes)))
-        else:
-            inputs[given.name] = filled(shape, lambda: random_residue(chance))
-    return inputs
+@dataclass
+class _Stretch:
+    """Definitions up to one that may be undefined, and the inputs that they are the first to use."""
+
+    inputs: list[Input]
+    definitions: list[Definition]
+
+
+def random_point(
+    program: Program,
+    sizes: Mapping[str, int],
+    chance: random.Random,
+    *,
+    arithmetic: Arithmetic | None = None,
+    draw: Callable[[random.Random], Number] | None = None,
+    visible: float = 0.7,
+) -> tuple[dict[str, Nested], dict[str, Number]]:
+    """Random inputs and parameters at which every definition is defined: field elements if not asked otherwise.
+
+    Half of a field has no square root. Where a root or a quotient does not exist, the inputs since the one before
+    are drawn again, so that a program with many roots takes the sum of their tries and not the product.
+    """
+    draw = draw or random_residue
+    machine = Machine(program, arithmetic or FiniteField(), dict(sizes))
+    parameters = {p.name: draw(chance) for p in program.parameters if not p.symbol.is_integer}
+    machine.take_parameters(parameters)
+    inputs: dict[str, Nested] = {}
+    stretches, at, tries = _stretches(program), 0, 0
+    while at < len(stretches):
+        stretch = stretches[at]
+        for given in stretch.inputs:
+            inputs[given.name] = _drawn(given, sizes, chance, draw, visible)
+            machine.take_input(given, inputs[given.name])
+        try:
+            for definition in stretch.definitions:
+                machine.define(definition.target, definition.value)
+            at, tries = at + 1, 0
+        except UndefinedError:
+            tries += 1
+            if tries > 4000:
+                raise
+            if not stretch.inputs or tries % 500 == 0:
+                at = max(at - 1, 0)
+    return inputs, parameters
+
+
+def _stretches(program: Program) -> list[_Stretch]:
+    """The program in stretches; the last takes the inputs that no definition uses."""
+    waiting = {i.tensor: i for i in program.inputs}
+    stretches = [_Stretch([], [])]
+    for definition in program.definitions:
+        used = [t for t in waiting if definition.mentions(t)]
+        stretches[-1].inputs += [waiting.pop(t) for t in used]
+        stretches[-1].definitions.append(definition)
+        powers = (p.exp for p in definition.value.atoms(sp.Pow) if p.base.atoms(Entry))
+        if any(not e.is_Integer or e.is_negative for e in powers):
+            stretches.append(_Stretch([], []))
+    stretches[-1].inputs += waiting.values()
+    return stretches
+
+
+def _drawn(
+    given: Input,
+    sizes: Mapping[str, int],
+    chance: random.Random,
+    draw: Callable[[random.Random], Number],
+    visible: float,
+) -> Nested:
+    shape = lengths(given.tensor.shape, sizes)
+    if given.tensor.boolean:
+        return filled(shape, lambda: int(chance.random() < visible))
+    if given.tensor.discrete:
+        return filled(shape, partial(chance.randrange, below(given, sizes)))
+    return filled(shape, partial(draw, chance))
 
 
 def lengths(shape: Iterable[sp.Expr], sizes: Mapping[str, int]) -> list[int]:
@@ -185,8 +246,7 @@ def entries(nested: Nested, rank: int) -> list[Any]:
 def agree(left: Program, right: Program, sizes: Mapping[str, int], seed: int) -> list[str]:
     """The outputs on which two programs of the same inputs differ at a random point; empty where they agree."""
     chance = random.Random(seed)
-    inputs = random_inputs(left, sizes, chance)
-    parameters = {p.name: random_residue(chance) for p in left.parameters if not p.symbol.is_integer}
+    inputs, parameters = random_point(left, sizes, chance)
     field = FiniteField()
     given = {"sizes": sizes, "parameters": parameters, "arithmetic": field}
     values = [interpret(p, {i.name: inputs[i.name] for i in p.inputs}, **given) for p in (left, right)]  # type: ignore[arg-type]
@@ -197,16 +257,27 @@ def agree(left: Program, right: Program, sizes: Mapping[str, int], seed: int) ->
 def small_sizes(program: Program, seed: int) -> dict[str, int]:
     """Pairwise distinct sizes of at least 2 for every size of a program, so that swapped axes show.
 
-    Sizes under a root are squares, so that the root is rational.
+    Sizes under a root are squares, so that the root is rational; the axes of roots of tensors are short, because half
+    of a finite field has no root.
     """
     names = list(dict.fromkeys(str(s) for i in program.inputs for s in i.tensor.shape if not s.is_Integer))
     powers = {power for d in program.definitions for power in d.value.atoms(sp.Pow) if power.exp.is_Rational}
-    rooted = {str(s) for power in powers if power.exp.q == 2 for s in power.base.free_symbols} & set(names)
+    sized = (power.base for power in powers if power.exp.q == 2 and not power.base.atoms(Entry))
+    rooted = {str(s) for base in sized for s in base.free_symbols} & set(names)
     chance = random.Random(seed)
     squares = dict(
         zip(sorted(rooted), chance.sample([k * k for k in range(2, 3 + len(rooted))], len(rooted)), strict=True)
     )
+    roots = [
+        d
+        for d in program.definitions
+        if any(p.exp.is_Rational and p.exp.q == 2 and p.base.atoms(Entry) for p in d.value.atoms(sp.Pow))
+    ]
     others = [n for n in names if n not in squares]
     free = [k for k in range(2, 7 + len(names)) if k not in squares.values()][: max(len(others), 5)]
-    drawn = {**squares, **dict(zip(others, chance.sample(free, len(others)), strict=True))}
+    rowed = [n for n in others if any(n == str(a.size) for d in roots for a in d.axes)]
+    short = dict(zip(rowed, free, strict=False))
+    rest = [n for n in others if n not in short]
+    free = [k for k in free if k not in short.values()]
+    drawn = {**squares, **short, **dict(zip(rest, chance.sample(free, len(rest)), strict=True))}
     return {n: drawn[n] for n in names}

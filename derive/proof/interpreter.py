@@ -19,7 +19,7 @@ from derive.algebra.binders import Maximum, Total
 from derive.algebra.functions import QuarterTurn, Sigmoid
 from derive.algebra.tensors import Delta, Entry, Indicator, Visible, is_gate
 from derive.errors import AlgebraError
-from derive.forward.program import Program
+from derive.forward.program import Input, Program
 from derive.proof.arithmetic import Arithmetic, Number, Symbolic
 
 At = dict[Axis, int]
@@ -59,14 +59,17 @@ def interpret(
     ------
     AlgebraError: an input is missing, has another shape, or an expression cannot be evaluated.
     """
-    machine = _Machine(program, arithmetic or Symbolic(), dict(sizes or {}))
+    machine = Machine(program, arithmetic or Symbolic(), dict(sizes or {}))
     machine.take_inputs(inputs)
     machine.take_parameters(parameters or {})
     return {d.name: machine.define(d.target, d.value) for d in program.definitions}
 
 
-class _Machine:
-    """Tensors as dictionaries from index tuples to numbers."""
+class Machine:
+    """A program under evaluation: tensors as dictionaries from index tuples to numbers.
+
+    A tensor may be given or defined again: what is computed from it afterwards uses the new numbers.
+    """
 
     def __init__(self, program: Program, arithmetic: Arithmetic, sizes: dict[str, int]) -> None:
         self.program, self.arithmetic, self.sizes = program, arithmetic, sizes
@@ -74,6 +77,7 @@ class _Machine:
         self.scalars: dict[sp.Symbol, Number] = {}
         self.code: dict[sp.Expr, Evaluate] = {}
         self.conditions: dict[sp.Basic, Callable[[At], bool]] = {}
+        self.sums: list[dict[tuple[int, ...], Number]] = []
         self.zero, self.one = arithmetic.number(0), arithmetic.number(1)
 
     def take_inputs(self, inputs: Mapping[str, Nested]) -> None:
@@ -88,12 +92,16 @@ class _Machine:
                         raise AlgebraError(f"{self.program.name}: {given.name} has {length} where {size} is {known}")
         for given in self.program.inputs:
             if given.name in inputs:
-                self.tensors[given.name] = self._read(given.name, given.axes, inputs[given.name])
+                self.take_input(given, inputs[given.name])
             elif given.neutral is None:
                 raise AlgebraError(f"{self.program.name}: input {given.name} is missing")
             else:
                 value = self.arithmetic.number(given.neutral)
-                self.tensors[given.name] = dict.fromkeys(self._indices(given.axes), value)
+                self._keep(given.name, dict.fromkeys(self._indices(given.axes), value))
+
+    def take_input(self, given: Input, nested: Nested) -> None:
+        """One input's numbers, shaped like its axes."""
+        self._keep(given.name, self._read(given.name, given.axes, nested))
 
     def take_parameters(self, parameters: Mapping[str, Any]) -> None:
         unknown = sorted(parameters.keys() - {p.name for p in self.program.parameters})
@@ -109,9 +117,18 @@ class _Machine:
     def define(self, target: Entry, value: sp.Expr) -> Nested:
         axes, evaluate = target.indices, self._compiled(value)
         entries = {at: evaluate(dict(zip(axes, at, strict=True))) for at in self._indices(axes)}
-        self.tensors[str(target.tensor.name)] = entries
+        self._keep(str(target.tensor.name), entries)
         shown = {at: self._shown(value) for at, value in entries.items()}
         return _nested(shown, [self._size(a.size) for a in axes])
+
+    def _keep(self, name: str, entries: dict[tuple[int, ...], Number]) -> None:
+        """A tensor's numbers, in the dictionary that compiled expressions hold; new ones make known sums stale."""
+        if name in self.tensors:
+            for known in self.sums:
+                known.clear()
+        kept = self.tensors.setdefault(name, {})
+        kept.clear()
+        kept.update(entries)
 
     def _shown(self, value: Number) -> Number:
         return self.zero if value is HIDDEN else value
@@ -190,8 +207,8 @@ class _Machine:
 
     @staticmethod
     def _is_discrete(expr: sp.Expr) -> bool:
-        """Whether an expression is computed from positions, sizes, integer parameters and integer inputs alone."""
-        return all(s.is_integer for s in expr.free_symbols) and not expr.atoms(Total, Maximum)
+        """Whether an expression is computed from positions, sizes, integer parameters, integer inputs and counts."""
+        return all(s.is_integer for s in expr.free_symbols) and not expr.atoms(Maximum)
 
     def _is_made_of_sizes(self, expr: sp.Expr) -> bool:
         """Whether an expression is a number once sizes are known: no entries, axes, sums or parameters."""
@@ -222,16 +239,20 @@ class _Machine:
 
     def _exact(self, index: sp.Expr) -> Callable[[At], sp.Expr]:
         """What is computed from positions, sizes, parameters and integer inputs as a SymPy number."""
-        entries = {e: (sp.Dummy(integer=True), self._compiled(e)) for e in index.atoms(Entry)}
-        outer = index.xreplace({e: dummy for e, (dummy, _) in entries.items()})
+        looked_up: dict[sp.Basic, Evaluate] = {}
+        outer = index
+        for kind in (Total, Entry):  # what is counted first, then what stands outside of counts
+            names = {part: sp.Dummy(integer=True) for part in outer.atoms(kind)}
+            looked_up |= {dummy: self._compiled(part) for part, dummy in names.items()}
+            outer = outer.xreplace(names)
         fixed = {s: self._number_of(s) for s in outer.free_symbols if not isinstance(s, (Axis, sp.Dummy))}
         outer = outer.xreplace(fixed)
         axes = [s for s in outer.free_symbols if isinstance(s, Axis)]
 
         def evaluate(at: At) -> sp.Expr:
             values: dict[sp.Basic, Any] = {axis: sp.Integer(at[axis]) for axis in axes}
-            for dummy, entry in entries.values():
-                values[dummy] = self.arithmetic.compared(self._shown(entry(at)))
+            for dummy, part in looked_up.items():
+                values[dummy] = self.arithmetic.compared(self._shown(part(at)))
             return outer.xreplace(values)
 
         return evaluate
@@ -279,17 +300,35 @@ class _Machine:
     def _reduced(self, expr: Total | Maximum) -> Evaluate:
         """A sum or maximum, remembered for each position of its free axes."""
         free = sorted((a for a in expr.free_symbols if isinstance(a, Axis)), key=str)
-        ranges = [dict(zip(expr.axes, more, strict=True)) for more in self._indices(expr.axes)]
+        pinned = self._pinned(expr)
+        looped = [axis for axis in expr.axes if axis not in pinned]
+        ranges = [dict(zip(looped, more, strict=True)) for more in self._indices(looped)]
         reduce = self._total(expr.body) if isinstance(expr, Total) else self._maximum(expr.body)
         memory: dict[tuple[int, ...], Number] = {}
+        self.sums.append(memory)
 
         def evaluate(at: At) -> Number:
             key = tuple([at[axis] for axis in free])
             if key not in memory:
-                memory[key] = reduce([{**at, **more} for more in ranges])
+                here = dict(at)
+                for axis, place in pinned.items():
+                    here[axis] = place(at)
+                inside = all(0 <= here[axis] < self._size(axis.size) for axis in pinned)
+                memory[key] = reduce([{**here, **more} for more in ranges] if inside else [])
             return memory[key]
 
         return evaluate
+
+    def _pinned(self, expr: Total | Maximum) -> dict[Axis, Callable[[At], int]]:
+        """The axes of a sum at which a Kronecker delta leaves one position, given by what is outside of the sum."""
+        pinned: dict[Axis, Callable[[At], int]] = {}
+        deltas = [f for f in sp.Mul.make_args(expr.body) if isinstance(f, Delta)] if isinstance(expr, Total) else []
+        for delta in deltas:
+            for axis, other in (delta.args, delta.args[::-1]):
+                if axis in expr.axes and axis not in pinned and not other.free_symbols & set(expr.axes):
+                    pinned[axis] = self._place(other)
+                    break
+        return pinned
 
     def _total(self, body: sp.Expr) -> Callable[[list[At]], Number]:
         value = self._compiled(body)

@@ -14,12 +14,12 @@ import pytest
 import sympy as sp
 
 from derive.algebra import Axis, Delta, Entry, Tensor, Total, free_axes, terms_of
-from derive.calculus import Derivation, backward
+from derive.calculus import Derivation, backward, joined
 from derive.forward import Builder, Definition, Input, Output, Program, program
 from derive.forward.softmax import softmax
 from derive.mistakes import MISTAKES, apply
 from derive.proof import Decimals, interpret
-from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees, whole
+from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees
 from derive.proof.fingerprint import (
     EXPONENTS,
     GENERATOR,
@@ -27,7 +27,7 @@ from derive.proof.fingerprint import (
     FiniteField,
     Residue,
     agree,
-    random_inputs,
+    random_point,
     small_sizes,
 )
 from derive.proof.identities import identities
@@ -431,7 +431,7 @@ def gradients(name: str) -> Derivation:
 def agreement(derivation: Derivation, wrong: Program, seed: int = 0) -> list[str]:
     """The gradients in which a wrong backward program is found out."""
     sizes = small_sizes(derivation.forward, seed)
-    right, other = whole(derivation.forward, derivation.derived), whole(derivation.forward, wrong)
+    right, other = joined(derivation.forward, derivation.derived), joined(derivation.forward, wrong)
     return agree(right, replace(other, inputs=right.inputs), sizes, seed)
 
 
@@ -474,8 +474,8 @@ def test_fingerprints_refuse_every_listed_mistake(mistake: Any) -> None:
     derivation = backward(program("attention").plain())
     wrong = apply(mistake, derivation)
     sizes = {"n": 3, "m": 3, "d": 3, "d_v": 3}
-    right = whole(derivation.forward, derivation.derived)
-    other = replace(whole(derivation.forward, wrong), inputs=right.inputs)
+    right = joined(derivation.forward, derivation.derived)
+    other = replace(joined(derivation.forward, wrong), inputs=right.inputs)
     assert agree(right, other, sizes, 0)
 
 
@@ -491,7 +491,7 @@ def test_small_sizes_are_pairwise_distinct_for_any_number_of_names() -> None:
         assert min(sizes.values()) >= 2
 
 
-def test_random_inputs_are_the_same_for_the_same_seed() -> None:
-    drawn = [random_inputs(program("attention"), SIZES, random.Random(seed)) for seed in (1, 1, 2)]
+def test_random_point_are_the_same_for_the_same_seed() -> None:
+    drawn = [random_point(program("attention"), SIZES, random.Random(seed)) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1]
     assert drawn[0] != drawn[2]

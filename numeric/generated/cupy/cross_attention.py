@@ -22,11 +22,11 @@ SIGNATURE = Signature(
     inputs=(
         TensorSpec("X", ("n", "D"), "real", "states of the queries"),
         TensorSpec("C", ("m", "D"), "real", "states of the keys and values"),
+        TensorSpec("mask", ("n", "m"), "boolean", "True where key j is visible to query i", neutral=1),
         TensorSpec("W_Q", ("D", "H", "d"), "real", "the queries' maps"),
         TensorSpec("W_K", ("D", "H", "d"), "real", "the keys' maps"),
         TensorSpec("W_V", ("D", "H", "d_v"), "real", "the values' maps"),
         TensorSpec("W_O", ("H", "d_v", "D"), "real", "the output map of each head"),
-        TensorSpec("mask", ("n", "m"), "boolean", "True where key j is visible to query i", neutral=1),
     ),
     parameters=(
         ParameterSpec("scale", "real", "multiplies the scores"),
@@ -54,11 +54,11 @@ def forward(
 
     X [.., n, D]: states of the queries
     C [.., m, D]: states of the keys and values
+    mask [.., n, m]: True where key j is visible to query i, optional
     W_Q [.., D, H, d]: the queries' maps
     W_K [.., D, H, d]: the keys' maps
     W_V [.., D, H, d_v]: the values' maps
     W_O [.., H, d_v, D]: the output map of each head
-    mask [.., n, m]: True where key j is visible to query i, optional
     scale: multiplies the scores (default 1/√d)
 
     Returns the outputs Y, and what the backward pass needs:
@@ -76,16 +76,16 @@ def forward(
     if scale is None:
         scale = 1 / math.sqrt(max(d, 1))
     M = mask
-    Q = xp.moveaxis(matmul(xp, X, W_Q, axes=(1, 1, 2)), -2, -3)
-    K = xp.moveaxis(matmul(xp, C, W_K, axes=(1, 1, 2)), -2, -3)
-    V = xp.moveaxis(matmul(xp, C, W_V, axes=(1, 1, 2)), -2, -3)
+    Q = xp.moveaxis(matmul(xp, X, W_Q, axes=(1, 1, 2)), -3, -2)
+    K = xp.moveaxis(matmul(xp, C, W_K, axes=(1, 1, 2)), -3, -2)
+    V = xp.moveaxis(matmul(xp, C, W_V, axes=(1, 1, 2)), -3, -2)
     S = scale * (Q @ K.mT)
     S_max = visible_max(xp, S, None if M is None else M[..., None, :, :])
     E = visible_only(xp, xp.exp(S - S_max[..., None]), None if M is None else M[..., None, :, :])
     Z = xp.sum(E, axis=-1)
     A = visible_only(xp, E / Z[..., None], None if M is None else M[..., None, :, :])
     O = visible_matmul(xp, A, V, None if M is None else M[..., None, :, :])
-    Y = matmul(xp, xp.moveaxis(O, -2, -3), W_O, axes=(1, 2, 1))
+    Y = matmul(xp, xp.moveaxis(O, -3, -2), W_O, axes=(1, 2, 1))
     outputs = {"Y": Y}
     return outputs, {"O": O, "W_O": W_O, "V": V, "A": A, "M": M, "C": C, "Q": Q, "W_K": W_K, "W_V": W_V, "K": K, "W_Q": W_Q, "X": X, "scale": scale}
 
@@ -128,16 +128,16 @@ def backward(
         ∇W_Q[x,h,c] = Σ_i X[i,x] ∇Q[h,i,c]    (product)
     """
     dW_O = matmul(xp, O.mT, dY, axes=(2, 1, 1))
-    dO = xp.moveaxis(matmul(xp, dY, xp.moveaxis(W_O, -1, -3), axes=(1, 1, 2)), -2, -3)
+    dO = xp.moveaxis(matmul(xp, dY, xp.moveaxis(W_O, -1, -3), axes=(1, 1, 2)), -3, -2)
     dA = dO @ V.mT
     r = xp.sum(visible_only(xp, A * dA, None if M is None else M[..., None, :, :]), axis=-1)
     dS = visible_only(xp, A * (dA - r[..., None]), None if M is None else M[..., None, :, :])
     dV = visible_matmul(xp, A.mT, dO, None if M is None else M.mT[..., None, :, :])
-    dW_V = matmul(xp, C.mT, xp.moveaxis(dV, -2, -3), axes=(1, 1, 2))
+    dW_V = matmul(xp, C.mT, xp.moveaxis(dV, -3, -2), axes=(1, 1, 2))
     dK = scale * visible_matmul(xp, dS.mT, Q, None if M is None else M.mT[..., None, :, :])
-    dC = matmul(xp, xp.moveaxis(dK, -2, -3), xp.moveaxis(xp.moveaxis(W_K, -2, -3), -1, -2), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV, -2, -3), xp.moveaxis(xp.moveaxis(W_V, -2, -3), -1, -2), axes=(1, 2, 1))
-    dW_K = matmul(xp, C.mT, xp.moveaxis(dK, -2, -3), axes=(1, 1, 2))
+    dC = matmul(xp, xp.moveaxis(dK, -3, -2), xp.moveaxis(W_K, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV, -3, -2), xp.moveaxis(W_V, -3, -1), axes=(1, 2, 1))
+    dW_K = matmul(xp, C.mT, xp.moveaxis(dK, -3, -2), axes=(1, 1, 2))
     dQ = scale * visible_matmul(xp, dS, K, None if M is None else M[..., None, :, :])
-    dX = matmul(xp, xp.moveaxis(dQ, -2, -3), xp.moveaxis(xp.moveaxis(W_Q, -2, -3), -1, -2), axes=(1, 2, 1))
-    dW_Q = matmul(xp, X.mT, xp.moveaxis(dQ, -2, -3), axes=(1, 1, 2))
+    dX = matmul(xp, xp.moveaxis(dQ, -3, -2), xp.moveaxis(W_Q, -3, -1), axes=(1, 2, 1))
+    dW_Q = matmul(xp, X.mT, xp.moveaxis(dQ, -3, -2), axes=(1, 1, 2))
     return {"X": dX, "C": dC, "W_Q": dW_Q, "W_K": dW_K, "W_V": dW_V, "W_O": dW_O}

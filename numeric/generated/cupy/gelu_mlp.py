@@ -5,7 +5,7 @@ Forward (Y) and backward (dX, dW_up, db_up, dW_down, db_down) for CuPy, derived 
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 27 for the plain program (X, W_up, b_up, W_down,
+Array operations of both passes, transposes being views: 26 for the plain program (X, W_up, b_up, W_down,
 b_down to Y and gradients).
 """
 
@@ -85,8 +85,8 @@ def backward(
         ∇b_down[x] = Σ_i ∇Y[i,x]    (added term)
         ∇H[i,f] = Σ_x W_down[f,x] ∇Y[i,x]    (product)
         ∇H_1[i,f] = 1/2 U[i,f] ∇H[i,f]    (chain rule)
-        ∇U[i,f] = 1/2 H_1[i,f] ∇H[i,f] + 1/2 ∇H[i,f] + √2 ∇H_1[i,f] exp(−1/2 U[i,f]²)/√pi    (chain rule, sum
-            over uses)
+        ∇U[i,f] = ∇H[i,f] (1/2 H_1[i,f] + 1/2) + √2 ∇H_1[i,f] exp(−1/2 U[i,f]²)/√π    (chain rule, sum over
+            uses, factor)
         ∇X[i,x] = Σ_f W_up[x,f] ∇U[i,f]    (product)
         ∇W_up[x,f] = Σ_i X[i,x] ∇U[i,f]    (product)
         ∇b_up[f] = Σ_i ∇U[i,f]    (added term)
@@ -95,7 +95,7 @@ def backward(
     db_down = xp.sum(dY, axis=-2)
     dH = dY @ W_down.mT
     dH_1 = (1/2) * (U * dH)
-    dU = (1/2) * (H_1 * dH) + (1/2) * dH + (math.sqrt(2)/math.sqrt(math.pi)) * (dH_1 * xp.exp((-1/2) * U ** 2))
+    dU = dH * ((1/2) * H_1 + (1/2)) + (math.sqrt(2)/math.sqrt(math.pi)) * (dH_1 * xp.exp((-1/2) * U ** 2))
     dX = dU @ W_up.mT
     dW_up = X.mT @ dU
     db_up = xp.sum(dU, axis=-2)

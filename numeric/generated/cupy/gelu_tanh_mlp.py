@@ -5,7 +5,7 @@ Forward (Y) and backward (dX, dW_up, db_up, dW_down, db_down) for CuPy, derived 
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 40 for the plain program (X, W_up, b_up, W_down,
+Array operations of both passes, transposes being views: 31 for the plain program (X, W_up, b_up, W_down,
 b_down to Y and gradients).
 """
 
@@ -52,7 +52,7 @@ def forward(
     Returns the outputs Y, and what the backward pass needs:
 
         U[i,f] = Σ_x W_up[x,f] X[i,x] + b_up[f]
-        H_1[i,f] = tanh(√2 (8943/200000 U[i,f]³ + U[i,f])/√pi)
+        H_1[i,f] = tanh(√2 (8943/200000 U[i,f]³ + U[i,f])/√π)
         H[i,f] = 1/2 U[i,f] (H_1[i,f] + 1)
         Y[i,x] = Σ_f H[i,f] W_down[f,x] + b_down[x]
     """
@@ -84,9 +84,8 @@ def backward(
         ∇b_down[x] = Σ_i ∇Y[i,x]    (added term)
         ∇H[i,f] = Σ_x W_down[f,x] ∇Y[i,x]    (product)
         ∇H_1[i,f] = 1/2 U[i,f] ∇H[i,f]    (chain rule)
-        ∇U[i,f] = 26829/200000 √2 U[i,f]² ∇H_1[i,f]/√pi + 1/2 H_1[i,f] ∇H[i,f] + 1/2 ∇H[i,f] + √2
-            ∇H_1[i,f]/√pi − 26829/200000 √2 H_1[i,f]² U[i,f]² ∇H_1[i,f]/√pi − √2 H_1[i,f]² ∇H_1[i,f]/√pi
-            (chain rule, sum over uses, fold)
+        ∇U[i,f] = ∇H_1[i,f] (1 − H_1[i,f]²) (26829/200000 √2 U[i,f]²/√π + √2/√π) + ∇H[i,f] (1/2 H_1[i,f] +
+            1/2)    (chain rule, sum over uses, fold, factor)
         ∇X[i,x] = Σ_f W_up[x,f] ∇U[i,f]    (product)
         ∇W_up[x,f] = Σ_i X[i,x] ∇U[i,f]    (product)
         ∇b_up[f] = Σ_i ∇U[i,f]    (added term)
@@ -95,7 +94,7 @@ def backward(
     db_down = xp.sum(dY, axis=-2)
     dH = dY @ W_down.mT
     dH_1 = (1/2) * (U * dH)
-    dU = ((26829/200000)*math.sqrt(2)/math.sqrt(math.pi)) * (U ** 2 * dH_1) + (1/2) * (H_1 * dH) + (1/2) * dH + (math.sqrt(2)/math.sqrt(math.pi)) * dH_1 - ((26829/200000)*math.sqrt(2)/math.sqrt(math.pi)) * (H_1 ** 2 * U ** 2 * dH_1) - (math.sqrt(2)/math.sqrt(math.pi)) * (H_1 ** 2 * dH_1)
+    dU = dH_1 * (1 - H_1 ** 2) * (((26829/200000)*math.sqrt(2)/math.sqrt(math.pi)) * U ** 2 + (math.sqrt(2)/math.sqrt(math.pi))) + dH * ((1/2) * H_1 + (1/2))
     dX = dU @ W_up.mT
     dW_up = X.mT @ dU
     db_up = xp.sum(dU, axis=-2)

@@ -73,13 +73,15 @@ def backward(dY: Array, *, normed_Y: Array, weight: Array, rstd_Y: Array) -> dic
         ∇shift[x] = Σ_i ∇Y[i,x]    (added term)
         ∇normed_Y[i,x] = ∇Y[i,x] weight[x]    (chain rule)
         r[i] = Σ_x ∇normed_Y[i,x]/D    (name a reduction)
-        ∇X[i,x] = rstd_Y[i] (∇normed_Y[i,x] − normed_Y[i,x] Σ_x′ ∇normed_Y[i,x′] normed_Y[i,x′]/D − r[i])
-            (chain rule, sum over uses, write out, fold, factor, vanishing sum, added term, sum)
+        r2[i] = Σ_x ∇normed_Y[i,x] normed_Y[i,x]/D    (name a reduction)
+        ∇X[i,x] = rstd_Y[i] (∇normed_Y[i,x] − normed_Y[i,x] r2[i] − r[i])    (chain rule, sum over uses, write
+            out, fold, factor, vanishing sum, added term, sum)
     """
     D = dY.shape[-1]
     dweight = xp.sum(dY * normed_Y, axis=-2)
     dshift = xp.sum(dY, axis=-2)
     dnormed_Y = dY * weight[..., None, :]
     r = (1/D) * xp.sum(dnormed_Y, axis=-1)
-    dX = rstd_Y[..., None] * (dnormed_Y - ((1/D) * xp.sum(dnormed_Y * normed_Y, axis=-1))[..., None] * normed_Y - r[..., None])
+    r2 = (1/D) * xp.sum(dnormed_Y * normed_Y, axis=-1)
+    dX = rstd_Y[..., None] * (dnormed_Y - normed_Y * r2[..., None] - r[..., None])
     return {"X": dX, "weight": dweight, "shift": dshift}

@@ -4,8 +4,8 @@ Forward (O, L) and backward (dQ, dV) for CuPy, derived from the definitions of `
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 44 for the plain program (Q, V, bucket to O and
-gradients), 47 with L.
+Array operations of both passes, transposes being views: 43 for the plain program (Q, V, bucket to O and
+gradients), 46 with L.
 Relies on: shift invariance.
 """
 
@@ -14,7 +14,7 @@ import math
 import cupy as xp
 
 from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
-from numeric.support import all_of, as_numbers, visible_matmul, visible_max, visible_only
+from numeric.support import as_numbers, visible_matmul, visible_max, visible_only
 
 SIGNATURE = Signature(
     program="reformer_attention",
@@ -67,7 +67,7 @@ def forward(
     if scale is None:
         scale = 1 / math.sqrt(max(d, 1))
     Q_scaled = scale * Q
-    M = all_of(xp.arange(n)[None, :] <= xp.arange(n)[:, None], bucket[..., None] == bucket[..., None, :])
+    M = (xp.arange(n)[None, :] <= xp.arange(n)[:, None]) & (bucket[..., None] == bucket[..., None, :])
     U = 1 / xp.sqrt(xp.sum(Q ** 2, axis=-1))
     K = Q * U[..., None]
     S = Q_scaled @ K.mT - penalty * as_numbers(xp, xp.arange(n)[:, None] == xp.arange(n)[None, :], Q)
@@ -106,8 +106,8 @@ def backward(
         ∇S[i,j] = A[i,j] (∇A[i,j] − r[i])    (logsumexp, softmax, sum over uses, fold, factor)
         ∇K[j,c] = scale Σ_i Q[i,c] ∇S[i,j]    (product)
         r2[i] = Σ_c K[i,c] ∇K[i,c]    (name a reduction)
-        ∇Q[i,c] = U[i] ∇K[i,c] + scale Σ_i′ K[i′,c] ∇S[i,i′] − K[i,c] U[i] r2[i]    (chain rule, product, sum
-            over uses, write out, fold)
+        ∇Q[i,c] = U[i] (∇K[i,c] − K[i,c] r2[i]) + scale Σ_i′ K[i′,c] ∇S[i,i′]    (chain rule, product, sum
+            over uses, write out, fold, factor)
     """
     dV = visible_matmul(xp, A.mT, dO, M.mT)
     dA = dO @ V.mT
@@ -117,5 +117,5 @@ def backward(
     dS = visible_only(xp, A * (dA - r[..., None]), M)
     dK = visible_matmul(xp, dS.mT, Q_scaled, M.mT)
     r2 = xp.sum(K * dK, axis=-1)
-    dQ = U[..., None] * dK + scale * visible_matmul(xp, dS, K, M) - K * U[..., None] * r2[..., None]
+    dQ = U[..., None] * (dK - K * r2[..., None]) + scale * visible_matmul(xp, dS, K, M)
     return {"Q": dQ, "V": dV}

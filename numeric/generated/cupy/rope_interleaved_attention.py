@@ -20,8 +20,8 @@ from numeric.support import all_of, matmul, visible_matmul, visible_max, visible
 SIGNATURE = Signature(
     program="rope_interleaved_attention",
     inputs=(
-        TensorSpec("Q", ("n", "p*2"), "real", "queries, of even width"),
-        TensorSpec("K", ("m", "p*2"), "real", "keys, of even width"),
+        TensorSpec("Q", ("n", "pairs*2"), "real", "queries, of even width"),
+        TensorSpec("K", ("m", "pairs*2"), "real", "keys, of even width"),
         TensorSpec("V", ("m", "d_v"), "real", "values"),
         TensorSpec("position_q", ("n",), "real", "the position of query i"),
         TensorSpec("position_k", ("m",), "real", "the position of key j"),
@@ -55,23 +55,23 @@ def forward(
 ) -> tuple[dict[str, Array], Saved]:
     """Attention with rotary positions, interleaved layout.
 
-    Q [.., n, p, 2]: queries, of even width
-    K [.., m, p, 2]: keys, of even width
+    Q [.., n, pairs, 2]: queries, of even width
+    K [.., m, pairs, 2]: keys, of even width
     V [.., m, d_v]: values
     position_q [.., n]: the position of query i
     position_k [.., m]: the position of key j
     mask [.., n, m]: True where key j is visible to query i, optional
     bias [.., n, m]: added to the scaled scores; −∞ hides, optional
     base: pair p turns by the position times base to the power −p/pairs
-    scale: multiplies the scores before the bias is added (default 1/2 √2/√p)
+    scale: multiplies the scores before the bias is added (default 1/√(2 pairs))
 
     Returns the outputs O and L, and what the backward pass needs:
 
-        C_q[i,p] = cos(base^(-p/p) position_q[i])
-        N_q[i,p] = sin(base^(-p/p) position_q[i])
+        C_q[i,p] = cos(base^(-p/pairs) position_q[i])
+        N_q[i,p] = sin(base^(-p/pairs) position_q[i])
         Q_turned[i,p,s] = C_q[i,p] Q[i,p,s] + N_q[i,p] Σ_s′ Q[i,p,s′] QuarterTurn(s, s′)
-        C_k[j,p] = cos(base^(-p/p) position_k[j])
-        N_k[j,p] = sin(base^(-p/p) position_k[j])
+        C_k[j,p] = cos(base^(-p/pairs) position_k[j])
+        N_k[j,p] = sin(base^(-p/pairs) position_k[j])
         K_turned[j,p,s] = C_k[j,p] K[j,p,s] + N_k[j,p] Σ_s′ K[j,p,s′] QuarterTurn(s, s′)
         M[i,j] = [bias[i,j] ≠ −∞] mask[i,j]
         S[i,j] = bias[i,j] + scale Σ_sp K_turned[j,p,s] Q_turned[i,p,s]
@@ -79,17 +79,17 @@ def forward(
         O[i,v] = Σ_j A[i,j] V[j,v]
         L[i] = log(Σ_j M[i,j] exp(S[i,j]))
     """
-    p = Q.shape[-2]
+    pairs = Q.shape[-2]
     if scale is None:
-        scale = (1/2)*math.sqrt(2)/math.sqrt(max(p, 1))
-    C_q = xp.cos((base ** ((-1/p) * xp.arange(p)))[..., None, :] * position_q[..., None])
-    N_q = xp.sin((base ** ((-1/p) * xp.arange(p)))[..., None, :] * position_q[..., None])
+        scale = 1 / math.sqrt(2*max(pairs, 1))
+    C_q = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
+    N_q = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
     Q_turned = C_q[..., None] * Q + N_q[..., None] * matmul(xp, Q, (xp.arange(2)[:, None] - xp.arange(2)[None, :]).mT, axes=(2, 1, 1))
-    C_k = xp.cos((base ** ((-1/p) * xp.arange(p)))[..., None, :] * position_k[..., None])
-    N_k = xp.sin((base ** ((-1/p) * xp.arange(p)))[..., None, :] * position_k[..., None])
+    C_k = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
+    N_k = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
     K_turned = C_k[..., None] * K + N_k[..., None] * matmul(xp, K, (xp.arange(2)[:, None] - xp.arange(2)[None, :]).mT, axes=(2, 1, 1))
     M = all_of(mask, None if bias is None else bias != -xp.inf)
-    S = scale * matmul(xp, Q_turned.mT, xp.moveaxis(xp.moveaxis(K_turned, -1, -3), -1, -2), axes=(1, 2, 1))
+    S = scale * matmul(xp, Q_turned.mT, xp.moveaxis(K_turned, (-1, -3), (-3, -1)), axes=(1, 2, 1))
     if bias is not None:
         S = S + bias
     S_max = visible_max(xp, S, M)

@@ -16,14 +16,14 @@ from numeric.support import matmul
 SIGNATURE = Signature(
     program="rotary_embedding_interleaved",
     inputs=(
-        TensorSpec("X", ("n", "p*2"), "real", "vectors of even width"),
-        TensorSpec("cos", ("n", "p"), "real", "cosine of the angle of pair p at position i"),
-        TensorSpec("sin", ("n", "p"), "real", "sine of the angle of pair p at position i"),
+        TensorSpec("X", ("n", "pairs*2"), "real", "vectors of even width"),
+        TensorSpec("cos", ("n", "pairs"), "real", "cosine of the angle of pair p at position i"),
+        TensorSpec("sin", ("n", "pairs"), "real", "sine of the angle of pair p at position i"),
     ),
     parameters=(
     ),
     outputs=(
-        OutputSpec("Y", ("n", "p*2"), "the rotated vectors"),
+        OutputSpec("Y", ("n", "pairs*2"), "the rotated vectors"),
     ),
     gradients=("X",),
     cotangents=("Y",),
@@ -33,9 +33,9 @@ SIGNATURE = Signature(
 def forward(X: Array, cos: Array, sin: Array) -> tuple[dict[str, Array], Saved]:
     """Rotation of pairs by given angles, interleaved layout.
 
-    X [.., n, p, 2]: vectors of even width
-    cos [.., n, p]: cosine of the angle of pair p at position i
-    sin [.., n, p]: sine of the angle of pair p at position i
+    X [.., n, pairs, 2]: vectors of even width
+    cos [.., n, pairs]: cosine of the angle of pair p at position i
+    sin [.., n, pairs]: sine of the angle of pair p at position i
 
     Returns the outputs Y, and what the backward pass needs:
 
@@ -49,7 +49,7 @@ def forward(X: Array, cos: Array, sin: Array) -> tuple[dict[str, Array], Saved]:
 def backward(dY: Array, *, cos: Array, sin: Array) -> dict[str, Array]:
     """Gradients of rotary_embedding_interleaved, derived from its definitions.
 
-    dY [.., n, p, 2]: cotangent of Y
+    dY [.., n, pairs, 2]: cotangent of Y
 
     Returns the gradients with respect to X. Steps:
 

@@ -4,7 +4,7 @@ Forward (loss) and backward (dZ) for NumPy, derived from the definitions of `cro
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 25 for the plain program (Z, targets to loss and
+Array operations of both passes, transposes being views: 23 for the plain program (Z, targets to loss and
 gradients).
 Relies on: shift invariance.
 """
@@ -43,8 +43,7 @@ def forward(Z: Array, targets: Array, *, temperature: float = 1) -> tuple[dict[s
         S[i,t] = Z[i,t]/temperature
         P[i,t] = exp(S[i,t])/(Σ_t′ exp(S[i,t′]))
         N = Max(1, Σ_i [targets[i] ≥ 0])
-        nll_1[i,j] = exp(S[i,j])/(Σ_t exp(S[i,t]))
-        nll[i] = [targets[i] ≥ 0] log(Σ_t exp(S[i,t])) − [targets[i] ≥ 0] S[i,targets[i]]
+        nll[i] = [targets[i] ≥ 0] (log(Σ_t exp(S[i,t])) − S[i,targets[i]])
         loss = Σ_i nll[i]/N
     """
     S = (1/temperature) * Z
@@ -53,7 +52,7 @@ def forward(Z: Array, targets: Array, *, temperature: float = 1) -> tuple[dict[s
     Z2 = xp.sum(E, axis=-1)
     P = E / Z2[..., None]
     N = maximum(xp, 1, xp.sum(as_numbers(xp, targets >= 0, Z), axis=-1))
-    nll = visible_only(xp, S_max, targets >= 0) + visible_only(xp, xp.log(Z2), targets >= 0) - visible_only(xp, gathered(xp, S, targets, 0, 0), targets >= 0)
+    nll = visible_only(xp, S_max + xp.log(Z2) - gathered(xp, S, targets, 0, 0), targets >= 0)
     loss = xp.sum(nll, axis=-1) / N
     outputs = {"loss": loss}
     return outputs, {"P": P, "targets": targets, "N": N, "temperature": temperature}

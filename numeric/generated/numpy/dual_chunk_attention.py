@@ -14,13 +14,13 @@ import math
 import numpy as xp
 
 from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
-from numeric.support import all_of, filled, matmul, minimum, visible_matmul, visible_max, visible_only
+from numeric.support import filled, matmul, minimum, visible_matmul, visible_max, visible_only
 
 SIGNATURE = Signature(
     program="dual_chunk_attention",
     inputs=(
-        TensorSpec("Q", ("n", "2*p"), "real", "queries, of even width"),
-        TensorSpec("K", ("m", "2*p"), "real", "keys, of even width"),
+        TensorSpec("Q", ("n", "2*pairs"), "real", "queries, of even width"),
+        TensorSpec("K", ("m", "2*pairs"), "real", "keys, of even width"),
         TensorSpec("V", ("m", "d_v"), "real", "values"),
     ),
     parameters=(
@@ -52,30 +52,30 @@ def forward(
 ) -> tuple[dict[str, Array], Saved]:
     """Causal attention with dual-chunk rotary positions.
 
-    Q [.., n, 2, p]: queries, of even width
-    K [.., m, 2, p]: keys, of even width
+    Q [.., n, 2, pairs]: queries, of even width
+    K [.., m, 2, pairs]: keys, of even width
     V [.., m, d_v]: values
     chunk: how many positions make a chunk
     longest: the number of positions seen in training
     local: how many positions keep their distance to the chunk before
     base: pair p turns by the position times base to the power −p/pairs
-    scale: multiplies the scores (default 1/2 √2/√p)
+    scale: multiplies the scores (default 1/√(2 pairs))
 
     Returns the outputs O and L, and what the backward pass needs:
 
-        C_k[j,p] = cos((j mod chunk) base^(-p/p))
-        N_k[j,p] = sin((j mod chunk) base^(-p/p))
+        C_k[j,p] = cos((j mod chunk) base^(-p/pairs))
+        N_k[j,p] = sin((j mod chunk) base^(-p/pairs))
         K_turned[j,s,p] = C_k[j,p] K[j,s,p] + N_k[j,p] Σ_s′ K[j,s′,p] QuarterTurn(s, s′)
-        C_inner[i,p] = cos((i mod chunk) base^(-p/p))
-        N_inner[i,p] = sin((i mod chunk) base^(-p/p))
+        C_inner[i,p] = cos((i mod chunk) base^(-p/pairs))
+        N_inner[i,p] = sin((i mod chunk) base^(-p/pairs))
         Q_inner[i,s,p] = C_inner[i,p] Q[i,s,p] + N_inner[i,p] Σ_s′ Q[i,s′,p] QuarterTurn(s, s′)
         S_inner[i,j] = scale Σ_sp K_turned[j,s,p] Q_inner[i,s,p]
-        C_next[i,p] = cos(Min(chunk + local − 1, (i mod chunk) + chunk) base^(-p/p))
-        N_next[i,p] = sin(Min(chunk + local − 1, (i mod chunk) + chunk) base^(-p/p))
+        C_next[i,p] = cos(Min(chunk + local − 1, (i mod chunk) + chunk) base^(-p/pairs))
+        N_next[i,p] = sin(Min(chunk + local − 1, (i mod chunk) + chunk) base^(-p/pairs))
         Q_next[i,s,p] = C_next[i,p] Q[i,s,p] + N_next[i,p] Σ_s′ Q[i,s′,p] QuarterTurn(s, s′)
         S_next[i,j] = scale Σ_sp K_turned[j,s,p] Q_next[i,s,p]
-        C_far[i,p] = cos(base^(-p/p) (longest − 1))
-        N_far[i,p] = sin(base^(-p/p) (longest − 1))
+        C_far[i,p] = cos(base^(-p/pairs) (longest − 1))
+        N_far[i,p] = sin(base^(-p/pairs) (longest − 1))
         Q_far[i,s,p] = C_far[i,p] Q[i,s,p] + N_far[i,p] Σ_s′ Q[i,s′,p] QuarterTurn(s, s′)
         S_far[i,j] = scale Σ_sp K_turned[j,s,p] Q_far[i,s,p]
         M[i,j] = [j ≤ i]
@@ -87,36 +87,44 @@ def forward(
     """
     m = K.shape[-3]
     n = Q.shape[-3]
-    p = Q.shape[-1]
+    pairs = Q.shape[-1]
     if scale is None:
-        scale = (1/2)*math.sqrt(2)/math.sqrt(max(p, 1))
+        scale = 1 / math.sqrt(2*max(pairs, 1))
     C_k = xp.cos(
-        xp.remainder(xp.arange(m), chunk)[..., None] * (base ** ((-1/p) * xp.arange(p)))[..., None, :],
+        xp.remainder(xp.arange(m), chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
     )
     N_k = xp.sin(
-        xp.remainder(xp.arange(m), chunk)[..., None] * (base ** ((-1/p) * xp.arange(p)))[..., None, :],
+        xp.remainder(xp.arange(m), chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
     )
-    K_turned = C_k[..., None, :] * K + N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(K, -2, -3), axes=(1, 1, 2)), -2, -3)
+    K_turned = C_k[..., None, :] * K + N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(K, -3, -2), axes=(1, 1, 2)), -3, -2)
     C_inner = xp.cos(
-        xp.remainder(xp.arange(n), chunk)[..., None] * (base ** ((-1/p) * xp.arange(p)))[..., None, :],
+        xp.remainder(xp.arange(n), chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
     )
     N_inner = xp.sin(
-        xp.remainder(xp.arange(n), chunk)[..., None] * (base ** ((-1/p) * xp.arange(p)))[..., None, :],
+        xp.remainder(xp.arange(n), chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
     )
-    Q_inner = C_inner[..., None, :] * Q + N_inner[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -2, -3), axes=(1, 1, 2)), -2, -3)
-    S_inner = scale * matmul(xp, Q_inner, xp.moveaxis(xp.moveaxis(K_turned, -2, -3), -1, -2), axes=(1, 2, 1))
+    Q_inner = C_inner[..., None, :] * Q + N_inner[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -3, -2), axes=(1, 1, 2)), -3, -2)
+    S_inner = scale * matmul(xp, Q_inner, xp.moveaxis(K_turned, -3, -1), axes=(1, 2, 1))
     C_next = xp.cos(
-        minimum(xp, chunk + local - 1, xp.remainder(xp.arange(n), chunk) + chunk)[..., None] * (base ** ((-1/p) * xp.arange(p)))[..., None, :],
+        minimum(xp, chunk + local - 1, xp.remainder(xp.arange(n), chunk) + chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
     )
     N_next = xp.sin(
-        minimum(xp, chunk + local - 1, xp.remainder(xp.arange(n), chunk) + chunk)[..., None] * (base ** ((-1/p) * xp.arange(p)))[..., None, :],
+        minimum(xp, chunk + local - 1, xp.remainder(xp.arange(n), chunk) + chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
     )
-    Q_next = C_next[..., None, :] * Q + N_next[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -2, -3), axes=(1, 1, 2)), -2, -3)
-    S_next = scale * matmul(xp, Q_next, xp.moveaxis(xp.moveaxis(K_turned, -2, -3), -1, -2), axes=(1, 2, 1))
-    C_far = filled(xp, xp.cos((longest - 1) * base ** ((-1/p) * xp.arange(p)))[..., None, :], (n, p))
-    N_far = filled(xp, xp.sin((longest - 1) * base ** ((-1/p) * xp.arange(p)))[..., None, :], (n, p))
-    Q_far = C_far[..., None, :] * Q + N_far[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -2, -3), axes=(1, 1, 2)), -2, -3)
-    S_far = scale * matmul(xp, Q_far, xp.moveaxis(xp.moveaxis(K_turned, -2, -3), -1, -2), axes=(1, 2, 1))
+    Q_next = C_next[..., None, :] * Q + N_next[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -3, -2), axes=(1, 1, 2)), -3, -2)
+    S_next = scale * matmul(xp, Q_next, xp.moveaxis(K_turned, -3, -1), axes=(1, 2, 1))
+    C_far = filled(
+        xp,
+        xp.cos((longest - 1) * base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
+        (n, pairs),
+    )
+    N_far = filled(
+        xp,
+        xp.sin((longest - 1) * base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
+        (n, pairs),
+    )
+    Q_far = C_far[..., None, :] * Q + N_far[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -3, -2), axes=(1, 1, 2)), -3, -2)
+    S_far = scale * matmul(xp, Q_far, xp.moveaxis(K_turned, -3, -1), axes=(1, 2, 1))
     M = xp.arange(m)[None, :] <= xp.arange(n)[:, None]
     S = visible_only(xp, S_next, xp.floor_divide(xp.arange(n), chunk)[..., None] == (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None, :]) + visible_only(xp, S_inner, xp.floor_divide(xp.arange(n), chunk)[..., None] == xp.floor_divide(xp.arange(m), chunk)[..., None, :]) + visible_only(xp, S_far, xp.floor_divide(xp.arange(n), chunk)[..., None] > (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None, :])
     S_max = visible_max(xp, S, M)
@@ -190,20 +198,20 @@ def backward(
         dS,
         xp.floor_divide(xp.arange(n), chunk)[..., None] > (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None, :],
     )
-    dQ_far = scale * visible_matmul(xp, dS_far, K_turned, all_of(xp.floor_divide(xp.arange(n), chunk)[..., None] > (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None, :], M), axes=(1, 1, 2))
+    dQ_far = scale * visible_matmul(xp, dS_far, K_turned, (xp.floor_divide(xp.arange(n), chunk)[..., None] > (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None, :]) & M, axes=(1, 1, 2))
     dS_next = visible_only(
         xp,
         dS,
         xp.floor_divide(xp.arange(n), chunk)[..., None] == (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None, :],
     )
-    dQ_next = scale * visible_matmul(xp, dS_next, K_turned, all_of(xp.floor_divide(xp.arange(n), chunk)[..., None] == (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None, :], M), axes=(1, 1, 2))
+    dQ_next = scale * visible_matmul(xp, dS_next, K_turned, (xp.floor_divide(xp.arange(n), chunk)[..., None] == (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None, :]) & M, axes=(1, 1, 2))
     dS_inner = visible_only(
         xp,
         dS,
         xp.floor_divide(xp.arange(n), chunk)[..., None] == xp.floor_divide(xp.arange(m), chunk)[..., None, :],
     )
-    dQ_inner = scale * visible_matmul(xp, dS_inner, K_turned, all_of(xp.floor_divide(xp.arange(n), chunk)[..., None] == xp.floor_divide(xp.arange(m), chunk)[..., None, :], M), axes=(1, 1, 2))
-    dQ = C_far[..., None, :] * dQ_far + C_inner[..., None, :] * dQ_inner + C_next[..., None, :] * dQ_next - N_far[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dQ_far, -2, -3), axes=(1, 1, 2)), -2, -3) - N_inner[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dQ_inner, -2, -3), axes=(1, 1, 2)), -2, -3) - N_next[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dQ_next, -2, -3), axes=(1, 1, 2)), -2, -3)
-    dK_turned = scale * (visible_matmul(xp, dS_far.mT, Q_far, all_of(xp.floor_divide(xp.arange(n), chunk)[..., None, :] > (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None], M.mT), axes=(1, 1, 2)) + visible_matmul(xp, dS_inner.mT, Q_inner, all_of(xp.floor_divide(xp.arange(n), chunk)[..., None, :] == xp.floor_divide(xp.arange(m), chunk)[..., None], M.mT), axes=(1, 1, 2)) + visible_matmul(xp, dS_next.mT, Q_next, all_of(xp.floor_divide(xp.arange(n), chunk)[..., None, :] == (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None], M.mT), axes=(1, 1, 2)))
-    dK = C_k[..., None, :] * dK_turned - N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dK_turned, -2, -3), axes=(1, 1, 2)), -2, -3)
+    dQ_inner = scale * visible_matmul(xp, dS_inner, K_turned, (xp.floor_divide(xp.arange(n), chunk)[..., None] == xp.floor_divide(xp.arange(m), chunk)[..., None, :]) & M, axes=(1, 1, 2))
+    dQ = C_far[..., None, :] * dQ_far + C_inner[..., None, :] * dQ_inner + C_next[..., None, :] * dQ_next - N_far[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dQ_far, -3, -2), axes=(1, 1, 2)), -3, -2) - N_inner[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dQ_inner, -3, -2), axes=(1, 1, 2)), -3, -2) - N_next[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dQ_next, -3, -2), axes=(1, 1, 2)), -3, -2)
+    dK_turned = scale * (visible_matmul(xp, dS_far.mT, Q_far, (xp.floor_divide(xp.arange(n), chunk)[..., None, :] > (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None]) & M.mT, axes=(1, 1, 2)) + visible_matmul(xp, dS_inner.mT, Q_inner, (xp.floor_divide(xp.arange(n), chunk)[..., None, :] == xp.floor_divide(xp.arange(m), chunk)[..., None]) & M.mT, axes=(1, 1, 2)) + visible_matmul(xp, dS_next.mT, Q_next, (xp.floor_divide(xp.arange(n), chunk)[..., None, :] == (xp.floor_divide(xp.arange(m), chunk) + 1)[..., None]) & M.mT, axes=(1, 1, 2)))
+    dK = C_k[..., None, :] * dK_turned - N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dK_turned, -3, -2), axes=(1, 1, 2)), -3, -2)
     return {"Q": dQ, "K": dK, "V": dV}

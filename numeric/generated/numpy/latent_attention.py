@@ -68,8 +68,8 @@ def forward(
         scale = 1 / math.sqrt(max(d, 1))
     Q_scaled = scale * Q
     M = mask
-    K = xp.moveaxis(matmul(xp, C, xp.moveaxis(W_K, -2, -3), axes=(1, 1, 2)), -2, -3)
-    V = xp.moveaxis(matmul(xp, C, xp.moveaxis(W_V, -2, -3), axes=(1, 1, 2)), -2, -3)
+    K = xp.moveaxis(matmul(xp, C, xp.moveaxis(W_K, -3, -2), axes=(1, 1, 2)), -3, -2)
+    V = xp.moveaxis(matmul(xp, C, xp.moveaxis(W_V, -3, -2), axes=(1, 1, 2)), -3, -2)
     S = Q_scaled @ K.mT
     S_max = visible_max(xp, S, None if M is None else M[..., None, :, :])
     E = visible_only(xp, xp.exp(S - S_max[..., None]), None if M is None else M[..., None, :, :])
@@ -114,8 +114,8 @@ def backward(
     dS = visible_only(xp, A * (dA - r[..., None]), None if M is None else M[..., None, :, :])
     dQ = scale * visible_matmul(xp, dS, K, None if M is None else M[..., None, :, :])
     dV = visible_matmul(xp, A.mT, dO, None if M is None else M.mT[..., None, :, :])
-    dW_V = xp.moveaxis(matmul(xp, C.mT, xp.moveaxis(dV, -2, -3), axes=(1, 1, 2)), -2, -3)
+    dW_V = xp.moveaxis(matmul(xp, C.mT, xp.moveaxis(dV, -3, -2), axes=(1, 1, 2)), -3, -2)
     dK = visible_matmul(xp, dS.mT, Q_scaled, None if M is None else M.mT[..., None, :, :])
-    dC = matmul(xp, xp.moveaxis(dK, -2, -3), W_K.mT, axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV, -2, -3), W_V.mT, axes=(1, 2, 1))
-    dW_K = xp.moveaxis(matmul(xp, C.mT, xp.moveaxis(dK, -2, -3), axes=(1, 1, 2)), -2, -3)
+    dC = matmul(xp, xp.moveaxis(dK, -3, -2), W_K.mT, axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV, -3, -2), W_V.mT, axes=(1, 2, 1))
+    dW_K = xp.moveaxis(matmul(xp, C.mT, xp.moveaxis(dK, -3, -2), axes=(1, 1, 2)), -3, -2)
     return {"Q": dQ, "C": dC, "W_K": dW_K, "W_V": dW_V}

@@ -59,11 +59,13 @@ def backward(dY: Array, *, normed_Y: Array, weight: Array, rstd_Y: Array) -> dic
 
         ∇weight[x] = Σ_i ∇Y[i,x] normed_Y[i,x]    (chain rule)
         ∇normed_Y[i,x] = ∇Y[i,x] weight[x]    (chain rule)
-        ∇X[i,x] = rstd_Y[i] (∇normed_Y[i,x] − normed_Y[i,x] Σ_x′ ∇normed_Y[i,x′] normed_Y[i,x′]/D)    (chain
-            rule, sum over uses, write out, fold, factor)
+        r[i] = Σ_x ∇normed_Y[i,x] normed_Y[i,x]/D    (name a reduction)
+        ∇X[i,x] = rstd_Y[i] (∇normed_Y[i,x] − normed_Y[i,x] r[i])    (chain rule, sum over uses, write out,
+            fold, factor)
     """
     D = dY.shape[-1]
     dweight = xp.sum(dY * normed_Y, axis=-2)
     dnormed_Y = dY * weight[..., None, :]
-    dX = rstd_Y[..., None] * (dnormed_Y - ((1/D) * xp.sum(dnormed_Y * normed_Y, axis=-1))[..., None] * normed_Y)
+    r = (1/D) * xp.sum(dnormed_Y * normed_Y, axis=-1)
+    dX = rstd_Y[..., None] * (dnormed_Y - normed_Y * r[..., None])
     return {"X": dX, "weight": dweight}

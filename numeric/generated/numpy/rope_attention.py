@@ -19,8 +19,8 @@ from numeric.support import all_of, matmul, visible_matmul, visible_max, visible
 SIGNATURE = Signature(
     program="rope_attention",
     inputs=(
-        TensorSpec("Q", ("n", "2*p"), "real", "queries, of even width"),
-        TensorSpec("K", ("m", "2*p"), "real", "keys, of even width"),
+        TensorSpec("Q", ("n", "2*pairs"), "real", "queries, of even width"),
+        TensorSpec("K", ("m", "2*pairs"), "real", "keys, of even width"),
         TensorSpec("V", ("m", "d_v"), "real", "values"),
         TensorSpec("position_q", ("n",), "real", "the position of query i"),
         TensorSpec("position_k", ("m",), "real", "the position of key j"),
@@ -54,23 +54,23 @@ def forward(
 ) -> tuple[dict[str, Array], Saved]:
     """Attention with rotary positions, halves layout.
 
-    Q [.., n, 2, p]: queries, of even width
-    K [.., m, 2, p]: keys, of even width
+    Q [.., n, 2, pairs]: queries, of even width
+    K [.., m, 2, pairs]: keys, of even width
     V [.., m, d_v]: values
     position_q [.., n]: the position of query i
     position_k [.., m]: the position of key j
     mask [.., n, m]: True where key j is visible to query i, optional
     bias [.., n, m]: added to the scaled scores; −∞ hides, optional
     base: pair p turns by the position times base to the power −p/pairs
-    scale: multiplies the scores before the bias is added (default 1/2 √2/√p)
+    scale: multiplies the scores before the bias is added (default 1/√(2 pairs))
 
     Returns the outputs O and L, and what the backward pass needs:
 
-        C_q[i,p] = cos(base^(-p/p) position_q[i])
-        N_q[i,p] = sin(base^(-p/p) position_q[i])
+        C_q[i,p] = cos(base^(-p/pairs) position_q[i])
+        N_q[i,p] = sin(base^(-p/pairs) position_q[i])
         Q_turned[i,s,p] = C_q[i,p] Q[i,s,p] + N_q[i,p] Σ_s′ Q[i,s′,p] QuarterTurn(s, s′)
-        C_k[j,p] = cos(base^(-p/p) position_k[j])
-        N_k[j,p] = sin(base^(-p/p) position_k[j])
+        C_k[j,p] = cos(base^(-p/pairs) position_k[j])
+        N_k[j,p] = sin(base^(-p/pairs) position_k[j])
         K_turned[j,s,p] = C_k[j,p] K[j,s,p] + N_k[j,p] Σ_s′ K[j,s′,p] QuarterTurn(s, s′)
         M[i,j] = [bias[i,j] ≠ −∞] mask[i,j]
         S[i,j] = bias[i,j] + scale Σ_sp K_turned[j,s,p] Q_turned[i,s,p]
@@ -78,17 +78,17 @@ def forward(
         O[i,v] = Σ_j A[i,j] V[j,v]
         L[i] = log(Σ_j M[i,j] exp(S[i,j]))
     """
-    p = Q.shape[-1]
+    pairs = Q.shape[-1]
     if scale is None:
-        scale = (1/2)*math.sqrt(2)/math.sqrt(max(p, 1))
-    C_q = xp.cos((base ** ((-1/p) * xp.arange(p)))[..., None, :] * position_q[..., None])
-    N_q = xp.sin((base ** ((-1/p) * xp.arange(p)))[..., None, :] * position_q[..., None])
-    Q_turned = C_q[..., None, :] * Q + N_q[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -2, -3), axes=(1, 1, 2)), -2, -3)
-    C_k = xp.cos((base ** ((-1/p) * xp.arange(p)))[..., None, :] * position_k[..., None])
-    N_k = xp.sin((base ** ((-1/p) * xp.arange(p)))[..., None, :] * position_k[..., None])
-    K_turned = C_k[..., None, :] * K + N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(K, -2, -3), axes=(1, 1, 2)), -2, -3)
+        scale = 1 / math.sqrt(2*max(pairs, 1))
+    C_q = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
+    N_q = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
+    Q_turned = C_q[..., None, :] * Q + N_q[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -3, -2), axes=(1, 1, 2)), -3, -2)
+    C_k = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
+    N_k = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
+    K_turned = C_k[..., None, :] * K + N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(K, -3, -2), axes=(1, 1, 2)), -3, -2)
     M = all_of(mask, None if bias is None else bias != -xp.inf)
-    S = scale * matmul(xp, Q_turned, xp.moveaxis(xp.moveaxis(K_turned, -2, -3), -1, -2), axes=(1, 2, 1))
+    S = scale * matmul(xp, Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(1, 2, 1))
     if bias is not None:
         S = S + bias
     S_max = visible_max(xp, S, M)
@@ -143,7 +143,7 @@ def backward(
     dS = visible_only(xp, A * (dA - r[..., None]), M)
     dbias = dS
     dK_turned = scale * visible_matmul(xp, dS.mT, Q_turned, None if M is None else M.mT, axes=(1, 1, 2))
-    dK = C_k[..., None, :] * dK_turned - N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dK_turned, -2, -3), axes=(1, 1, 2)), -2, -3)
+    dK = C_k[..., None, :] * dK_turned - N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dK_turned, -3, -2), axes=(1, 1, 2)), -3, -2)
     dQ_turned = scale * visible_matmul(xp, dS, K_turned, M, axes=(1, 1, 2))
-    dQ = C_q[..., None, :] * dQ_turned - N_q[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dQ_turned, -2, -3), axes=(1, 1, 2)), -2, -3)
+    dQ = C_q[..., None, :] * dQ_turned - N_q[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dQ_turned, -3, -2), axes=(1, 1, 2)), -3, -2)
     return {"Q": dQ, "K": dK, "V": dV, "bias": dbias}
