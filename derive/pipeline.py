@@ -32,7 +32,8 @@ def module(source: Program, namespace: str) -> str:
 
 def scheduled(source: Program) -> tuple[Kernel, int]:
     """A program's kernel and the operations of its plain form: what the modules of all namespaces share."""
-    return kernel(source), kernel(source.plain()).operations
+    made, plain = kernel(source), source.plain()
+    return made, made.operations if plain == source else kernel(plain).operations
 
 
 def modules(*sources: Program) -> dict[str, str]:

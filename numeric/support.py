@@ -84,14 +84,14 @@ def visible_only(xp: Any, values: Array, visible: Array | None) -> Array:
     return values if visible is None else xp.where(visible, values, xp.zeros_like(values))
 
 
-def visible_max(xp: Any, scores: Array, visible: Array | None) -> Array:
-    """The largest visible score of each row ``[.., n, m] -> [.., n]``; 0 for a row that sees nothing."""
+def visible_max(xp: Any, scores: Array, visible: Array | None, empty: float = 0) -> Array:
+    """The largest visible score of each row ``[.., n, m] -> [.., n]``; ``empty`` for a row that sees nothing."""
     if scores.shape[-1] == 0:
-        return xp.zeros(scores.shape[:-1], dtype=scores.dtype)
+        return xp.full(scores.shape[:-1], empty, dtype=scores.dtype)
     if visible is None:
         return xp.max(scores, axis=-1)
     largest = xp.max(xp.where(visible, scores, xp.full_like(scores, -xp.inf)), axis=-1)
-    return xp.where(largest == -xp.inf, xp.zeros_like(largest), largest)
+    return xp.where(largest == -xp.inf, xp.full_like(largest, empty), largest)
 
 
 Axes = tuple[int, int, int]

@@ -1,7 +1,7 @@
 """Named axes, indexed tensors, sums over axes, and the rewrites that keep them canonical."""
 
 from derive.algebra.axes import Axis, free_axes, fresh, is_bound
-from derive.algebra.binders import Binder, Maximum, Total
+from derive.algebra.binders import Binder, Maximum, Supremum, Total
 from derive.algebra.canonical import canonical, equal
 from derive.algebra.fold import fold
 from derive.algebra.tensors import Delta, Entry, Indicator, Tensor, Visible
@@ -14,6 +14,7 @@ __all__ = [
     "Entry",
     "Indicator",
     "Maximum",
+    "Supremum",
     "Tensor",
     "Term",
     "Total",

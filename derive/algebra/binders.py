@@ -131,6 +131,13 @@ class Maximum(Binder):
         return True
 
 
+class Supremum(Maximum):
+    """A maximum that is −∞ where nothing is visible: one part of a larger maximum."""
+
+    def _eval_is_real(self) -> None:  # type: ignore[override]
+        return None
+
+
 def check_closed(body: sp.Expr, axes: tuple[Axis, ...]) -> None:
     """Refuse a body that was taken out of a binder without :meth:`Binder.open`: its axes would be captured.
 

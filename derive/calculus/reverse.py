@@ -73,6 +73,7 @@ class _Reverse:
         self.defined: set[Tensor] = set()
         self.steps: list[Step] = []
         self.seeds: list[Input] = []
+        self.reductions: list[tuple[Entry, sp.Expr]] = []
 
     def derive(self) -> Derivation:
         for output in self.program.outputs:
@@ -212,7 +213,9 @@ class _Reverse:
         def inner(factor: sp.Expr) -> sp.Expr:
             if not isinstance(factor, sp.Add):
                 return named(factor) if isinstance(factor, Total) and free_axes(factor) < own else factor
-            rest = factor
+            factor = rest = self._with_known_reductions(factor)
+            if not isinstance(factor, sp.Add):
+                return factor
             for part in factor.args:
                 axes = free_axes(part)
                 if part.has(Total) and axes < own and part in sp.Add.make_args(rest):
@@ -228,6 +231,15 @@ class _Reverse:
             return sp.Mul(named(sp.Mul(*scalars, totals[0])), *map(inner, rest))
         return sp.Mul(*map(inner, value.args))
 
+    def _with_known_reductions(self, total: sp.Expr) -> sp.Expr:
+        """A sum with the names of reductions for those of its terms that make one up, or the negative of one."""
+        for entry, value in self.reductions:
+            for sign in (1, -1):
+                terms = {sign * term for term in sp.Add.make_args(value)}
+                if terms <= set(sp.Add.make_args(total)):
+                    total = total - sign * value + sign * entry
+        return total
+
     def _reduction(self, value: sp.Expr, axes: tuple[Axis, ...]) -> Entry:
         """The name of a reduced value, defined on first use."""
         known = self.equations.name_of(value)
@@ -238,6 +250,7 @@ class _Reverse:
         rule = Rule("name a reduction", reason_for_reduction(axes, self.program))
         self.steps.append(_step(rule, entry, value, value))
         self._define(entry, value)
+        self.reductions.append((entry, value))
         return entry
 
     def _define(self, target: Entry, value: sp.Expr) -> None:

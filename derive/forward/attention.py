@@ -91,12 +91,15 @@ def scale_of(p: Builder, width: sp.Expr = c.size, meaning: str = "multiplies the
     return p.parameter("scale", 1 / sp.sqrt(width), meaning)
 
 
-def averaged(p: Builder, S: Tensor, M: Tensor | None, V: Tensor, over: Axis = j) -> Program:
-    """The end of every variant with a softmax: weights A, outputs O, and the statistic L."""
+def averaged(p: Builder, S: Tensor, M: Tensor | None, V: Tensor, over: Axis = j, beside: sp.Expr | int = 0) -> Program:
+    """The end of every variant with a softmax: weights A, outputs O, and the statistic L.
+
+    ``beside`` are further exponentials in the denominator.
+    """
     visible = 1 if M is None else M[i, over]
-    A = p.define("A", (i, over), softmax(S[i, over], over=over, visible=visible))
+    A = p.define("A", (i, over), softmax(S[i, over], over, visible, beside))
     p.define("O", (i, v), Total(A[i, over] * V[over, v], over))
-    p.define("L", (i,), logsumexp(S[i, over], over=over, visible=visible))
+    p.define("L", (i,), logsumexp(S[i, over], over, visible, beside))
     p.output("O", "outputs: the weighted averages of the values")
     p.output("L", "logsumexp of the visible scores, natural logarithm", statistic=True)
     return p.build(axis_meaning=AXES, writing=WRITING)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from derive.errors import DefinitionError, DeriveError
-from derive.forward import attention, blocks, heads, loss, mlp, norms, positions, scores, visibility
+from derive.forward import attention, blocks, decoding, heads, loss, mlp, norms, positions, scores, visibility
 from derive.forward.program import Program
 
 _PROGRAMS: dict[str, Callable[[], Program]] = {
@@ -33,6 +33,7 @@ _PROGRAMS: dict[str, Callable[[], Program]] = {
         scores.relu_attention,
         scores.squared_attention,
         scores.dropout_attention,
+        scores.sink_attention,
         scores.differential_attention,
         heads.attention_head,
         heads.multi_head,
@@ -55,6 +56,8 @@ _PROGRAMS: dict[str, Callable[[], Program]] = {
         loss.embedding,
         loss.unembedding,
         loss.cross_entropy,
+        decoding.prefill,
+        decoding.decode_step,
         blocks.gpt_block,
         blocks.bert_block,
         blocks.llama_block,

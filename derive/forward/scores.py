@@ -12,6 +12,7 @@ from derive.algebra.functions import Sigmoid
 from derive.forward.attention import (
     AXES,
     Score,
+    averaged,
     c,
     i,
     j,
@@ -25,7 +26,7 @@ from derive.forward.attention import (
     variant,
 )
 from derive.forward.program import Builder, Program
-from derive.forward.softmax import softmax
+from derive.forward.softmax import exponentials, softmax
 
 
 def softcap(p: Builder, s: sp.Expr) -> sp.Expr:
@@ -108,6 +109,21 @@ def dropout_attention() -> Program:
     W = p.define("W", (i, j), keep[i, j] * A[i, j] / (1 - rate))
     p.define("O", (i, v), Total(W[i, j] * V[j, v], j))
     return p.output("O", "outputs: the averages of the values under the weights that are kept").build(axis_meaning=AXES)
+
+
+@cache
+def sink_attention() -> Program:
+    """A learned score that takes weight and gives no value, so that a query may attend to nothing (as in gpt-oss)."""
+    p = Builder("sink_attention", "Attention with a sink: one more score in the denominator, without a value.")
+    Q, K, V = queries_keys_values(p)
+    sink = p.input("sink", meaning="the score of the sink; one for each head")
+    bias, shown = masked(p)
+    T = p.define("T", (i,), sink[()])
+    M = p.define("M", (i, j), shown, values="boolean")
+    S = p.define("S", (i, j), scaled_scores(p, Total(Q[i, c] * K[j, c], c), c.size) + bias)
+    taken = sp.exp(T[i])
+    p.define("A_sink", (i,), taken / (taken + exponentials(S[i, j], j, M[i, j])))
+    return averaged(p, S, M, V, beside=taken)
 
 
 @cache

@@ -7,13 +7,15 @@ exp(s)/Peak folds into the shifted weights, log Peak is max, and no Peak may be 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import sympy as sp
 
-from derive.algebra import Axis, Entry, Maximum, Tensor, Total, Visible, factor_common, fold, free_axes
+from derive.algebra import Axis, Entry, Maximum, Supremum, Tensor, Total, Visible, factor_common, fold, free_axes
 from derive.algebra.binders import rewrite
+from derive.algebra.fold import Equation
 from derive.algebra.templates import in_order, lettered, template
 from derive.errors import LoweringError
 from derive.forward.program import Definition, Program, unused
@@ -31,22 +33,29 @@ class Peak(sp.Function):
 
 
 @dataclass(frozen=True)
-class Shift:
-    """A largest score, the weights relative to it, and their sum.
+class Part:
+    """The weights of some scores relative to their shift.
 
     ``unshifted`` spells the weights with Peak, ``bare`` is the exponential alone, which must not remain.
     """
 
-    largest: Definition
     weights: Definition
-    total: Definition
     unshifted: sp.Expr
     bare: sp.Expr
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A largest score, the weights relative to it, and their sum; several kinds of scores may share one."""
+
+    largest: Definition
+    parts: tuple[Part, ...]
+    total: Definition
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
         """In the order in which they are computed."""
-        return self.largest, self.weights, self.total
+        return self.largest, *(part.weights for part in self.parts), self.total
 
 
 def stabilise(program: Program) -> Program:
@@ -86,7 +95,7 @@ class _Stabiliser:
 
     def stable(self, definition: Definition) -> Definition:
         """The definition in terms of shifted weights: every Peak cancels, and no bare exponential is left."""
-        value = definition.value
+        value = rewrite(definition.value, partial(self._joint, definition))
         for pure in (True, False):  # a sum of weights alone makes the shift, and weighted sums then share it
             value = rewrite(value, partial(self._within, definition, pure))
         if value == definition.value:
@@ -94,10 +103,12 @@ class _Stabiliser:
         value = sp.expand_log(value)
         value = rewrite(value, lambda e: e.args[0].args[0] if isinstance(e, sp.log) and _is_peak(e.args[0]) else e)
         shifts = list(self.shifts.values())
-        value = fold(value, [(s.weights.target, s.unshifted) for s in shifts])
+        value = fold(value, self._weights())
         value = fold(value, [(s.total.target, s.total.value) for s in shifts])
         shifted = {peak.args[0].base for peak in value.atoms(Peak)}
-        shifted |= {s.largest.target.base for s in shifts if fold(value, [(s.weights.target, s.bare)]) != value}
+        for shift in shifts:
+            if any(fold(value, [(part.weights.target, part.bare)]) != value for part in shift.parts):
+                shifted.add(shift.largest.target.base)
         if shifted:
             scores = ", ".join(str(s.largest.value) for s in shifts if s.largest.target.base in shifted)
             raise LoweringError(
@@ -111,8 +122,41 @@ class _Stabiliser:
         if not isinstance(node, Total):
             return node
         if node.has(Peak):
-            return fold(node, [(s.weights.target, s.unshifted) for s in self.shifts.values()])
+            return fold(node, self._weights())
         return self._relative(node, definition, pure)
+
+    def _weights(self) -> list[Equation]:
+        return [(part.weights.target, part.unshifted) for s in self.shifts.values() for part in s.parts]
+
+    def _joint(self, definition: Definition, node: sp.Expr) -> sp.Expr:
+        """A sum of several sums of exponentials, single ones among them, relative to the largest score of all."""
+        summands = [_Summand.of(term) for term in node.args] if isinstance(node, sp.Add) else [None]
+        known = [s for s in summands if s is not None]
+        if len(known) < len(summands) or not any(s.over for s in known):
+            return node
+        axes = in_order(node)
+        key = template(node, axes)
+        if key not in self.shifts:
+            names = lettered(axes, definition.axes)
+            kept = tuple(names[a] for a in axes)
+            parts = [s.renamed(names, definition.axes) for s in known]
+            stem = next((str(s.score.tensor.name) for s in parts if isinstance(s.score, Entry) and s.over), "score")
+            top = self._named(f"{stem}_max", kept)
+            made = tuple(self._part(top, s, (*kept, *s.over)) for s in parts)
+            sums = [Total(p.weights.target, *s.over) for p, s in zip(made, parts, strict=True)]
+            self.shifts[key] = Shift(
+                Definition(top, sp.Max(*(s.largest for s in parts))),
+                made,
+                Definition(self._named("Z", kept), sp.Add(*sums)),
+            )
+        shift = self.shifts[key]
+        here = dict(zip(shift.largest.axes, axes, strict=True))
+        return Peak(shift.largest.target.xreplace(here)) * shift.total.target.xreplace(here)
+
+    def _part(self, top: Entry, summand: _Summand, axes: tuple[Axis, ...]) -> Part:
+        exponential, gates = sp.exp(summand.score), summand.gates
+        weights = Definition(self._named("E", axes), gates * sp.exp(summand.score - top))
+        return Part(weights, gates * exponential / Peak(top), exponential)
 
     def _relative(self, total: Total, definition: Definition, pure: bool) -> sp.Expr:
         """Σ rest · gate · exp(s) as Peak · Σ rest · E, where s varies along the sum."""
@@ -124,40 +168,63 @@ class _Stabiliser:
             return total
         gated = [f for f in factors if f**2 == f and over[0] in free_axes(f)]
         rest = sp.Mul(*(f for f in factors if f not in (*gated, sp.exp(scores[0]))))
-        gates = sp.Mul(*gated)
-        axes = (*(a for a in in_order(scores[0] * gates) if a != over[0]), over[0])
-        key = template(Maximum(Visible(gates, scores[0]), axes[-1]), axes)
+        summand = _Summand(sp.Mul(*gated), scores[0], (over[0],))
+        axes = (*(a for a in in_order(summand.score * summand.gates) if a != over[0]), over[0])
+        key = template(Maximum(Visible(summand.gates, summand.score), axes[-1]), axes)
         if (rest == 1) != pure or (not pure and key not in self.shifts):
             return total
-        shift = self._shift(key, scores[0], gates, axes, definition)
-        here = dict(zip(shift.weights.axes, axes, strict=True))
-        peak, weights = Peak(shift.largest.target.xreplace(here)), shift.weights.target.xreplace(here)
+        shift = self._shift(key, summand, axes, definition)
+        here = dict(zip(shift.parts[0].weights.axes, axes, strict=True))
+        peak, weights = Peak(shift.largest.target.xreplace(here)), shift.parts[0].weights.target.xreplace(here)
         return peak * Total(rest * weights, *bound)
 
-    def _shift(
-        self, key: sp.Expr, score: sp.Expr, gates: sp.Expr, axes: tuple[Axis, ...], definition: Definition
-    ) -> Shift:
+    def _shift(self, key: sp.Expr, summand: _Summand, axes: tuple[Axis, ...], definition: Definition) -> Shift:
         """The shift of scores over the last of their axes; the same scores at other axes have the same shift."""
         if key not in self.shifts:
             names = lettered(axes, definition.axes)
-            score, gates = score.xreplace(names), gates.xreplace(names)
+            own = _Summand(summand.gates.xreplace(names), summand.score.xreplace(names), (names[axes[-1]],))
             *kept, over = (names[a] for a in axes)
-            stem = f"{score.tensor.name}_max" if isinstance(score, Entry) else "score_max"
-            own = ((stem, tuple(kept)), ("E", (*kept, over)), ("Z", tuple(kept)))
-            top, weights, total = (self._named(name, tensor) for name, tensor in own)
-            self.shifts[key] = Shift(
-                Definition(top, Maximum(Visible(gates, score), over)),
-                Definition(weights, gates * sp.exp(score - top)),
-                Definition(total, Total(weights, over)),
-                gates * sp.exp(score) / Peak(top),
-                sp.exp(score),
-            )
+            stem = f"{own.score.tensor.name}_max" if isinstance(own.score, Entry) else "score_max"
+            top = self._named(stem, tuple(kept))
+            part = self._part(top, own, (*kept, over))
+            total = Definition(self._named("Z", tuple(kept)), Total(part.weights.target, over))
+            self.shifts[key] = Shift(Definition(top, Maximum(Visible(own.gates, own.score), over)), (part,), total)
         return self.shifts[key]
 
     def _named(self, stem: str, axes: tuple[Axis, ...]) -> Entry:
         name = unused(stem, self.taken)
         self.taken.add(name)
         return Tensor(name, *axes)[axes]
+
+
+@dataclass(frozen=True)
+class _Summand:
+    """``gates · exp(score)``, summed over one axis or none."""
+
+    gates: sp.Expr
+    score: sp.Expr
+    over: tuple[Axis, ...]
+
+    @classmethod
+    def of(cls, term: sp.Expr) -> _Summand | None:
+        """A term as a summand, if it is one."""
+        body, over = term.open() if isinstance(term, Total) else (term, ())
+        factors = sp.Mul.make_args(body)
+        scores = [f.args[0] for f in factors if isinstance(f, sp.exp) and f.args[0].has(Entry)]
+        gates = [f for f in factors if not isinstance(f, sp.exp)]
+        if len(scores) != 1 or len(over) > 1 or any(f**2 != f for f in gates) or (gates and not over):
+            return None
+        return cls(sp.Mul(*gates), scores[0], over)
+
+    def renamed(self, names: dict[Axis, Axis], letters: Sequence[Axis]) -> _Summand:
+        """With readable letters, for the axis summed over too."""
+        names = {**names, **lettered((*names, *self.over), (*letters, *names.values()))} | names
+        return _Summand(self.gates.xreplace(names), self.score.xreplace(names), tuple(names[a] for a in self.over))
+
+    @property
+    def largest(self) -> sp.Expr:
+        """The largest visible score."""
+        return Supremum(Visible(self.gates, self.score), *self.over) if self.over else self.score
 
 
 def _is_peak(expr: sp.Expr) -> bool:

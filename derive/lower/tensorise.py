@@ -13,7 +13,7 @@ from typing import Literal
 import sympy as sp
 from sympy.core.relational import Relational
 
-from derive.algebra import Axis, Delta, Entry, Indicator, Maximum, Tensor, Total, Visible, free_axes
+from derive.algebra import Axis, Delta, Entry, Indicator, Maximum, Supremum, Tensor, Total, Visible, free_axes
 from derive.algebra.functions import QuarterTurn
 from derive.algebra.tensors import is_gate
 from derive.errors import LoweringError
@@ -302,7 +302,8 @@ class _Tensoriser:
             raise LoweringError(f"{expr} is a maximum over several axes, which has no array form")
         axes = (*(a for a in order if a in free_axes(expr)), *bound)
         visible = None if visibility is None else arranged(self.condition(visibility, axes), axes)
-        return Reduce(axes[:-1], "max", arranged(self.build(score, axes), axes), bound[0], visible)
+        function = "supremum" if isinstance(expr, Supremum) else "max"
+        return Reduce(axes[:-1], function, arranged(self.build(score, axes), axes), bound[0], visible)
 
     def _condition(self, condition: sp.Basic, order: Axes) -> Node:
         if isinstance(condition, sp.And):

@@ -130,9 +130,10 @@ class ArrayPrinter:
         return f"{self._inside(node.left, PRODUCT)} @ {self._inside(node.right, POWER)}", PRODUCT
 
     def _print_reduce(self, node: Reduce) -> tuple[str, int]:
-        if node.function == "max":
+        if node.function in ("max", "supremum"):
             visible = "None" if node.visible is None else self.print(node.visible)
-            return f"visible_max(xp, {self.print(node.operand)}, {visible})", ATOM
+            empty = ", empty=-xp.inf" if node.function == "supremum" else ""
+            return f"visible_max(xp, {self.print(node.operand)}, {visible}{empty})", ATOM
         axis = node.operand.axes.index(node.over) - len(node.operand.axes)
         return f"xp.{node.function}({self.print(node.operand)}, axis={axis})", ATOM
 

@@ -67,7 +67,7 @@ class Writer:
         if self.notation == "index" or target.tensor.boolean:
             return self.index.value(target, value)
         form = softmax.recognise(Definition(target, value))
-        if form is not None and form.visible in (1, sp.S.One):
+        if form is not None and form.visible in (1, sp.S.One) and form.beside == 0:
             return self.style.function("softmax", self.value(target, form.score))
         try:
             axes: tuple[Axis, ...] = target.indices

@@ -15,7 +15,7 @@ import sympy as sp
 from sympy.core.relational import Relational
 
 from derive.algebra.axes import Axis
-from derive.algebra.binders import Maximum, Total
+from derive.algebra.binders import Maximum, Supremum, Total
 from derive.algebra.functions import QuarterTurn, Sigmoid
 from derive.algebra.tensors import Delta, Entry, Indicator, Visible, is_gate
 from derive.errors import AlgebraError
@@ -303,7 +303,7 @@ class Machine:
         pinned = self._pinned(expr)
         looped = [axis for axis in expr.axes if axis not in pinned]
         ranges = [dict(zip(looped, more, strict=True)) for more in self._indices(looped)]
-        reduce = self._total(expr.body) if isinstance(expr, Total) else self._maximum(expr.body)
+        reduce = self._total(expr.body) if isinstance(expr, Total) else self._maximum(expr)
         memory: dict[tuple[int, ...], Number] = {}
         self.sums.append(memory)
 
@@ -334,13 +334,14 @@ class Machine:
         value = self._compiled(body)
         return lambda everywhere: self._sum(value(at) for at in everywhere)
 
-    def _maximum(self, body: sp.Expr) -> Callable[[list[At]], Number]:
-        visibility, score = body.args if isinstance(body, Visible) else (sp.S.One, body)
+    def _maximum(self, expr: Maximum) -> Callable[[list[At]], Number]:
+        visibility, score = expr.body.args if isinstance(expr.body, Visible) else (sp.S.One, expr.body)
         seen, value = self._compiled(visibility), self._compiled(score)
+        empty = self.arithmetic.number(-sp.oo) if isinstance(expr, Supremum) else self.zero
 
         def largest(everywhere: list[At]) -> Number:
             visible = [self._shown(value(at)) for at in everywhere if self._shown(seen(at)) != self.zero]
-            return max(visible) if visible else self.zero
+            return max(visible) if visible else empty
 
         return largest
 

@@ -42,7 +42,7 @@ def test_cupy_module_imports_and_its_names_exist(path: Path) -> None:
     cupy = pytest.importorskip("cupy", reason="CuPy is not installed; install backprove[gpu]")
     module = importlib.import_module(f"numeric.generated.cupy.{path.stem}")
     assert callable(module.forward)
-    assert callable(module.backward)
+    assert callable(getattr(module, "backward", None)) == bool(module.SIGNATURE.gradients)
     names = _names(path.read_text(encoding="utf-8")) | _names(
         Path(numeric.support.__file__).read_text(encoding="utf-8")
     )
@@ -66,11 +66,7 @@ def test_cupy_arrays_have_the_attributes_that_are_used() -> None:
 def test_cupy_and_numpy_modules_differ_in_the_namespace_alone(path: Path) -> None:
     """The two texts are one derivation printed twice, so what NumPy shows holds for both."""
     other = Path(generated.__path__[0]).parent / "numpy" / path.name
-    text = (
-        path.read_text(encoding="utf-8")
-        .replace("import cupy as xp", "import numpy as xp")
-        .replace("for CuPy", "for NumPy")
-    )
+    text = path.read_text(encoding="utf-8").replace("import cupy as xp", "import numpy as xp").replace("CuPy", "NumPy")
     own, their = (t.split('"""', 2) for t in (text, other.read_text(encoding="utf-8")))
     assert own[2] == their[2]
     assert own[1].split() == their[1].split()  # the header wraps where the namespace's name makes it
