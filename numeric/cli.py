@@ -43,14 +43,22 @@ def derive(
         Mode, typer.Option(help="Gradients, tangents, gradients of gradients, or Hessian times vector.")
     ] = "backward",
     full: Annotated[bool, typer.Option("--full", help="With optional inputs and all outputs.")] = False,
+    fix: Annotated[str, typer.Option(help="An axis of which one position is taken alone, such as i.")] = "",
+    identity: Annotated[str, typer.Option(help="A map that is set to the identity, such as W_O.")] = "",
 ) -> None:
     """Derive a program's gradients and print every step."""
+    from derive.forward.special import one_of, with_identity
     from derive.modes import derivation_in, program
     from derive.printers import derivation as printed
 
     source = program(name)
     chosen = source if full else source.plain()
-    page = printed.page(derivation_in(chosen, mode), notation, mode, latex=format in ("latex", "markdown"))
+    if identity:
+        chosen = with_identity(chosen, identity)
+    if fix:
+        chosen, notation = one_of(chosen, fix), "index"  # what is left of a matrix is written by entries
+    derivation, latex = derivation_in(chosen, mode), format in ("latex", "markdown")
+    page = printed.page(derivation, notation, mode, latex=latex, compact=bool(fix))
     if format == "text":
         from numeric.terminal import console, show_page
 
@@ -66,8 +74,9 @@ def derive(
 
 def _left_out(source: Program, chosen: Program) -> list[str]:
     """The inputs and outputs that a plain program lacks."""
-    inputs = [i.name for i in source.inputs if i not in chosen.inputs]
-    return inputs + [o.name for o in source.outputs if o not in chosen.outputs]
+    shown = {*(i.name for i in chosen.inputs), *(o.name for o in chosen.outputs)}
+    names = [*(i.name for i in source.inputs), *(o.name for o in source.outputs)]
+    return [name for name in names if name not in shown]
 
 
 _DONE = {"missing": "wrote", "changed": "rewrote", "leftover": "removed"}

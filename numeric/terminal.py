@@ -36,6 +36,9 @@ def show_page(out: Console, page: Page) -> None:
         out.print(_step(number, step))
     _heading(out, page.mode.replace("-", " ").capitalize())
     out.print(_equations(page.result, with_rules=True))
+    if page.compact:
+        _heading(out, "Compact")
+        out.print(_equations(page.compact, with_rules=True))
     out.print()
     for note in page.notes:
         out.print(Text(f"  {note}.", style="dim"))

@@ -69,6 +69,13 @@ class Tensor(sp.IndexedBase):
         return bool(self.args[0].is_nonnegative)
 
     @property
+    def values(self) -> Values:
+        """What the entries may be."""
+        if self.boolean:
+            return "boolean"
+        return "integer" if self.discrete else "real" if self.args[0].is_real else "extended"
+
+    @property
     def discrete(self) -> bool:
         """Whether the entries are integers, 0 and 1 among them: such a tensor has no gradient."""
         return bool(self.args[0].is_integer)

@@ -21,6 +21,9 @@ NOTES = dict.fromkeys(("row", "column"), Writing(_LETTERS, _LETTERS))
 """The lecture notes' letters, in both conventions."""
 
 
+BRANCHES = {"Y": "residual", "Q": "query", "K": "key", "V": "value"}
+
+
 @cache
 def attention_head() -> Program:
     """One causal head of the lecture notes, with its residual: Y = H + W_O V A in their column convention."""
@@ -38,7 +41,7 @@ def attention_head() -> Program:
     A = p.define("A", (i, source), softmax(S[i, source], over=source, visible=Indicator(source <= i)))
     O = p.define("O", (i, v), Total(A[i, source] * V[source, v], source))
     p.define("Y", (i, x), H[i, x] + Total(O[i, v] * W_O[v, x], v))
-    return p.output("Y", "updated states").build(axis_meaning=MEANING, writing=NOTES)
+    return p.output("Y", "updated states").build(axis_meaning=MEANING, writing=NOTES, branches=BRANCHES)
 
 
 def attended(

@@ -141,7 +141,8 @@ class Program:
     """Named inputs, parameters, ordered definitions and outputs; immutable.
 
     ``axis_meaning`` says what each axis runs over ("queries"), for reasons in steps;
-    ``writing`` holds the names that the row and column conventions use.
+    ``writing`` holds the names that the row and column conventions use; ``branches`` what the paths of a cotangent
+    are called that lead through a definition ("query"), for a compact form.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Program:
     outputs: tuple[Output, ...]
     axis_meaning: Mapping[str, str] = field(default_factory=dict)
     writing: Mapping[str, Writing] = field(default_factory=dict)
+    branches: Mapping[str, str] = field(default_factory=dict)
 
     def input(self, name: str) -> Input:
         """The input of that name."""
@@ -376,7 +378,11 @@ class Builder:
         return self
 
     def build(
-        self, *, axis_meaning: Mapping[str, str] | None = None, writing: Mapping[str, Writing] | None = None
+        self,
+        *,
+        axis_meaning: Mapping[str, str] | None = None,
+        writing: Mapping[str, Writing] | None = None,
+        branches: Mapping[str, str] | None = None,
     ) -> Program:
         """The finished program."""
         if not self._outputs:
@@ -390,6 +396,7 @@ class Builder:
             tuple(self._outputs),
             dict(axis_meaning or {}),
             dict(writing or {}),
+            dict(branches or {}),
         )
 
     def _take(self, name: str) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from derive.calculus import Derivation, Step
+from derive.calculus import Derivation, Step, compact_form
 from derive.forward.program import Definition, Program
 from derive.printers.notation import Notation, Writer
 
@@ -35,11 +36,17 @@ class Page:
     forward: tuple[Line, ...]
     steps: tuple[Line, ...]
     result: tuple[Line, ...]
+    compact: tuple[Line, ...]
     notes: tuple[str, ...]
 
 
-def page(derivation: Derivation, notation: Notation, mode: str = "backward", *, latex: bool = False) -> Page:
-    """Write a derivation in a notation; ``latex`` chooses LaTeX formulas over Unicode ones."""
+def page(
+    derivation: Derivation, notation: Notation, mode: str = "backward", *, latex: bool = False, compact: bool = False
+) -> Page:
+    """Write a derivation in a notation; ``latex`` chooses LaTeX formulas over Unicode ones.
+
+    ``compact`` adds the gradients written out in what arrives; a program that names its branches has them anyway.
+    """
     program = derivation.forward
     writer = Writer(program, notation, latex=latex)
     return Page(
@@ -50,6 +57,7 @@ def page(derivation: Derivation, notation: Notation, mode: str = "backward", *, 
         tuple(_forward(d, writer) for d in program.definitions),
         tuple(_step(s, writer) for s in derivation.steps),
         tuple(_result(d, derivation, writer) for d in derivation.derived.definitions),
+        tuple(_compact(derivation, writer)) if mode == "backward" and (compact or program.branches) else (),
         tuple(_notes(program, writer, mode)),
     )
 
@@ -88,6 +96,23 @@ def _result(definition: Definition, derivation: Derivation, writer: Writer) -> L
     )
 
 
+def _compact(derivation: Derivation, writer: Writer) -> Iterator[Line]:
+    """The gradients written out, with a label under each branch where a program names its branches."""
+    for form in compact_form(derivation, writer.style.names):
+        values = [writer.value(form.target, branch.value) for branch in form.branches]
+        labels = [branch.label for branch in form.branches]
+        terms = [writer.style.branch(label, value) for label, value in zip(labels, values, strict=True)]
+        yield Line(
+            str(form.target.tensor.name),
+            writer.left(form.target),
+            " + ".join(terms),
+            writer.shape(form.target),
+            "" if writer.latex else " + ".join(labels),
+            "",
+            " + ".join(labels),
+        )
+
+
 def _notes(program: Program, writer: Writer, mode: str) -> list[str]:
     """What the letters stand for."""
     notes = []
@@ -112,6 +137,7 @@ def markdown(document: Page) -> str:
             lines += [f"   From $${step.before}$$", ""]
         lines += [f"   $${step.left} = {step.right}$$", ""]
     lines += ["## Result", "", *_displayed(document.result)]
+    lines += ["## Compact", "", *_displayed(document.compact)] if document.compact else []
     lines += [f"- {_dollars(note)}." for note in document.notes]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -137,6 +163,7 @@ def latex(document: Page) -> str:
                 f"% Forward\n{_aligned(document.forward)}",
                 f"% Steps\n{_enumerated(document.steps)}",
                 f"% {document.mode.replace('-', ' ').capitalize()}\n{_aligned(document.result)}",
+                *([f"% Compact\n{_aligned(document.compact)}"] if document.compact else []),
             ]
         )
         + "\n"
@@ -145,7 +172,8 @@ def latex(document: Page) -> str:
 
 def _aligned(lines: tuple[Line, ...]) -> str:
     """Equations under one another, each with its rule."""
-    body = " \\\\\n".join(rf"  {line.left} &= {line.right} && \text{{{_escaped(line.rule)}}}" for line in lines)
+    rules = (rf" && \text{{{_escaped(line.rule)}}}" if line.rule else "" for line in lines)
+    body = " \\\\\n".join(rf"  {line.left} &= {line.right}{rule}" for line, rule in zip(lines, rules, strict=True))
     return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
 
 

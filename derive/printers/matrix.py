@@ -53,6 +53,8 @@ class MatrixPrinter:
     def _print_view(self, node: View) -> tuple[str, int]:
         inner = node.operand
         if set(inner.axes) == set(node.axes):
+            if _is_plain_product(inner):
+                return self.style.product(self._factors(node)), PRODUCT
             return self.style.transposed(self._bracketed(inner)), ATOM
         if len(inner.axes) == 1:
             vector, ones = self._bracketed(inner), self.style.sign("ones")
@@ -94,7 +96,16 @@ class MatrixPrinter:
         return (self.style.quotient(body, scalar_text(below, self.style)) if below != 1 else body), PRODUCT
 
     def _print_product(self, node: Product) -> tuple[str, int]:
-        return self.style.product([self._factor(node.left), self._factor(node.right)]), PRODUCT
+        return self.style.product(self._factors(node)), PRODUCT
+
+    def _factors(self, node: Node) -> list[str]:
+        """The factors of a chain of products, from left to right: (KR)ᵀ is Rᵀ Kᵀ."""
+        if _is_plain_product(node):
+            return [*self._factors(node.left), *self._factors(node.right)]  # type: ignore[attr-defined]
+        if isinstance(node, View) and _is_plain_product(node.operand) and len(node.axes) == len(node.operand.axes):
+            operand = node.operand
+            return [*self._factors(_transpose(operand.right)), *self._factors(_transpose(operand.left))]  # type: ignore[attr-defined]
+        return [self._factor(node)]
 
     def _print_reduce(self, node: Reduce) -> tuple[str, int]:
         along = "" if len(node.operand.axes) == 1 else "row" if node.over == node.operand.axes[-1] else "col"
@@ -113,3 +124,14 @@ class MatrixPrinter:
 
     def _print_all(self, node: All) -> tuple[str, int]:
         return self.style.entrywise([self._inside(c, ENTRYWISE) for c in node.conditions]), ENTRYWISE
+
+
+def _is_plain_product(node: Node) -> bool:
+    """Whether a node is a product of two matrices; one with a vector is its own transpose."""
+    return isinstance(node, Product) and len(node.left.axes) == len(node.right.axes) == len(node.axes) == 2
+
+
+def _transpose(matrix: Node) -> Node:
+    """The transpose; of a transpose, what it is the transpose of."""
+    axes = matrix.axes[::-1]
+    return matrix.operand if isinstance(matrix, View) and matrix.operand.axes == axes else View(axes, matrix)

@@ -36,7 +36,7 @@ class Writer:
 
     def __init__(self, program: Program, notation: Notation, *, latex: bool = False, defaults: bool = True) -> None:
         writing = program.writing.get(notation, Writing())
-        self.program, self.notation = program, notation
+        self.program, self.notation, self.latex = program, notation, latex
         tensors = program.tensors
         self.style: Style = Latex(writing.latex, tensors) if latex else Text(writing.text, tensors)
         self.index = IndexPrinter(self.style, program)

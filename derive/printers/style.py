@@ -80,6 +80,9 @@ class Style(Protocol):
     def brackets(self, body: str) -> str:
         """Round brackets."""
 
+    def branch(self, label: str, body: str) -> str:
+        """One term of a sum of branches, with its label where the style has room for it."""
+
     def sign(self, name: str) -> str:
         """A sign by name: minus, times, le, ones, sum, infinity."""
 
@@ -146,6 +149,9 @@ class Text:
     def brackets(self, body: str) -> str:
         return f"({body})"
 
+    def branch(self, label: str, body: str) -> str:
+        return body
+
     def sign(self, name: str) -> str:
         return {
             "minus": "−",
@@ -176,11 +182,15 @@ class Latex:
             return rf"\dot{{{self.name(of)}}}"
         if tensor in _GREEK:
             return "\\" + tensor
+        stem, _, index = tensor.partition("_")
+        if stem and index:
+            index = index if len(index) == 1 else rf"\mathrm{{{index.replace('_', ' ')}}}"
+            return f"{self.name(stem)}_{{{index}}}"
         return tensor if len(tensor) == 1 else rf"\mathrm{{{tensor.replace('_', ' ')}}}"
 
     def entry(self, tensor: str, indices: Sequence[str]) -> str:
         name = self.name(tensor)
-        name = self.brackets(name) if name.startswith(r"\nabla") else name
+        name = self.brackets(name) if name.startswith(r"\nabla") else f"{{{name}}}" if "_" in name else name
         return f"{name}_{{{' '.join(indices)}}}" if indices else name
 
     def index(self, axis: str) -> str:
@@ -213,6 +223,9 @@ class Latex:
 
     def brackets(self, body: str) -> str:
         return rf"\left({body}\right)"
+
+    def branch(self, label: str, body: str) -> str:
+        return rf"\underbrace{{{body}}}_{{\text{{{label}}}}}" if label else body
 
     def sign(self, name: str) -> str:
         return {

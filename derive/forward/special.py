@@ -1,0 +1,105 @@
+"""Special cases of programs: one position alone, or a map that is the identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import sympy as sp
+
+from derive.algebra import Axis, Delta, Entry, Tensor, free_axes, from_terms, terms_of
+from derive.algebra.binders import rewrite
+from derive.errors import DefinitionError
+from derive.forward.program import Definition, Dims, Input, Output, Parameter, Program
+
+
+def one_of(program: Program, axis: str) -> Program:
+    """The program for one position of an axis: every tensor loses it, so that what one query gets stands alone.
+
+    Where a definition uses the position as a number (j ≤ i), it becomes a parameter.
+
+    Raises
+    ------
+    DefinitionError: there is no such axis, or other positions of it take part.
+    """
+    used = (*(a for i in program.inputs for a in i.axes), *(a for d in program.definitions for a in d.axes))
+    known = {a.name: a for a in used}
+    if axis not in known:
+        raise DefinitionError(f"{program.name} has no axis {axis!r}; it has {', '.join(known)}")
+    gone = known[axis]
+    if any(gone in free_axes(d.value) and gone not in d.axes for d in program.definitions):
+        raise DefinitionError(f"{program.name}: a sum runs over {axis}, so one position does not stand alone")
+    axes = {i.tensor: i.axes for i in program.inputs} | {d.target.tensor: d.axes for d in program.definitions}
+    fewer = {t: Tensor(str(t.name), *(a for a in own if a != gone), values=t.values) for t, own in axes.items()}
+
+    def entry(node: sp.Expr) -> sp.Expr:
+        if not isinstance(node, Entry):
+            return node
+        kept = [k for k, a in enumerate(axes[node.tensor]) if a != gone]
+        if any(node.indices[k] != gone for k in range(len(node.indices)) if k not in kept):
+            raise DefinitionError(
+                f"{program.name}: {node.tensor.name} takes part at other positions of {axis} too; fix another axis"
+            )
+        return fewer[node.tensor][tuple(node.indices[k] for k in kept)]
+
+    made = _changed(
+        program, lambda value: rewrite(value, entry), lambda t: fewer[t], lambda own: tuple(a for a in own if a != gone)
+    )
+    if not any(gone in free_axes(d.value) for d in made.definitions):
+        return made
+    place = sp.Symbol(gone.name, integer=True, nonnegative=True)
+    return replace(
+        _changed(made, lambda value: value.xreplace({gone: place}), lambda t: t, lambda own: own),
+        parameters=(*made.parameters, Parameter(place, sp.S.Zero, "the position that is taken alone")),
+    )
+
+
+def with_identity(program: Program, name: str) -> Program:
+    """The program with a map of two axes set to the identity, so that both have one size.
+
+    Raises
+    ------
+    DefinitionError: there is no such input, or it is no map between two axes.
+    """
+    given = program.input(name)
+    if len(given.axes) != 2 or not given.differentiable:
+        raise DefinitionError(f"{program.name}: {name} is no map between two axes")
+    first, second = given.axes
+
+    def resized(expr: sp.Basic) -> sp.Basic:
+        """The expression with both sizes the same, in its axes too."""
+        own = {a: Axis(a.name, second.size) for a in expr.atoms(Axis) if a.size == first.size}
+        return expr.xreplace({**own, first.size: second.size})
+
+    unified = _changed(program, resized, resized, lambda own: tuple(map(resized, own)))
+    gone = unified.input(name)
+
+    def identity(node: sp.Expr) -> sp.Expr:
+        return Delta(*node.indices) if isinstance(node, Entry) and node.base == gone.tensor else node
+
+    definitions = (
+        replace(d, value=from_terms(terms_of(rewrite(d.value, identity)))) if d.mentions(gone.tensor) else d
+        for d in unified.definitions
+    )
+    return replace(unified, inputs=tuple(i for i in unified.inputs if i.name != name), definitions=tuple(definitions))
+
+
+def _changed(
+    program: Program,
+    value: Callable[[sp.Expr], sp.Expr],
+    tensor: Callable[[Tensor], Tensor],
+    axes: Callable[[tuple[Axis, ...]], tuple[Axis, ...]],
+) -> Program:
+    """The program with every value, tensor and tuple of axes changed."""
+
+    def dims(item: Input | Output) -> Dims:
+        return tuple(own for dim in item.dims if (own := axes(dim)))
+
+    return replace(
+        program,
+        inputs=tuple(replace(i, tensor=tensor(i.tensor), axes=axes(i.axes), dims=dims(i)) for i in program.inputs),
+        definitions=tuple(
+            Definition(tensor(d.target.tensor)[axes(d.axes)], value(d.value)) for d in program.definitions
+        ),
+        outputs=tuple(replace(o, tensor=tensor(o.tensor), axes=axes(o.axes), dims=dims(o)) for o in program.outputs),
+    )
