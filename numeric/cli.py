@@ -181,6 +181,48 @@ def _exit_code(findings: list[Finding]) -> int:
 
 
 @app.command()
+def count(
+    name: Annotated[str, typer.Argument(help="gpt3, llama3-8b, llama3-70b or bert-base.")],
+) -> None:
+    """Count a model's weights from the shapes of the programs that it is made of."""
+    from derive.count import count as counted
+    from derive.forward.configurations import configuration
+    from numeric.terminal import console, show_count
+
+    model = configuration(name)
+    show_count(console(), model, *counted(model))
+
+
+@app.command()
+def cost(
+    name: Annotated[str, typer.Argument(help="A program, or a .py file of your own.")],
+    sizes: Annotated[str, typer.Option(help="Sizes by name, such as n=1,m=4096; without them, formulas.")] = "",
+    full: Annotated[bool, typer.Option("--full", help="With optional inputs and all outputs.")] = False,
+) -> None:
+    """Print what a kernel computes, reads, writes and keeps, as formulas in sizes and as numbers."""
+    from derive.lower import cost as costs
+    from derive.modes import program
+    from derive.pipeline import kernel
+    from numeric.terminal import console, show_cost
+
+    source = program(name)
+    chosen = source if full else source.plain()
+    known = [str(s) for s in dict.fromkeys(s for i in chosen.inputs for s in i.tensor.shape if not s.is_Integer)]
+    show_cost(console(), name, costs(kernel(chosen)), _sizes(name, sizes, known))
+
+
+def _sizes(name: str, text: str, known: list[str]) -> dict[str, int]:
+    """Sizes that are given as text; some or none may be given."""
+    sizes: dict[str, int] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        size, _, number = part.partition("=")
+        if size not in known or not number.isdecimal():
+            raise NumericError(f"{name}: {part!r} is no size; give whole numbers for {', '.join(known)}: {known[0]}=4")
+        sizes[size] = int(number)
+    return sizes
+
+
+@app.command()
 def document(
     out: Annotated[Path, typer.Option(help="Where worked_example.md and .html go.")] = Path("docs/generated"),
     input: Annotated[Path | None, typer.Option(help='JSON of your own: {"Q": [[1, "1/2"]], "K": …, "V": …}.')] = None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -12,6 +13,13 @@ from rich.text import Text
 
 from derive.printers.derivation import Line, Page
 from numeric.verify import Finding
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+    from derive.count import Count
+    from derive.forward.configurations import Configuration
+    from derive.lower import KernelCost
 
 WIDTH = 100
 
@@ -74,6 +82,55 @@ def _step(number: int, step: Line) -> Padding:
     arrow = "⇒ " if step.before else "  "
     table.add_row("", Text.assemble(arrow, (step.left, "bold"), f" = {step.right}"))
     return Padding(table, (0, 0, 0, 1))
+
+
+def show_count(
+    out: Console, model: Configuration, inside: Sequence[Count], parts: Sequence[Count], total: Count
+) -> None:
+    """A model's weights, part by part."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=model.name, title_justify="left")
+    table.add_column("part")
+    table.add_column("program", style="dim")
+    table.add_column("weights of maps", justify="right")
+    table.add_column("with biases and norms", justify="right")
+    for section in (inside, parts, (total,)):
+        for row in section:
+            table.add_row(row.label, row.program, f"{row.maps:,}", f"{row.all:,}")
+        table.add_section()
+    out.print(table)
+    out.print(Text(f"sizes: {', '.join(f'{n} = {v}' for n, v in model.sizes.items())}", style="dim"))
+    if model.left_out:
+        out.print(Text(f"left out: {model.left_out}", style="dim"))
+
+
+def show_cost(out: Console, name: str, found: KernelCost, sizes: Mapping[str, int]) -> None:
+    """What a kernel costs: a formula a row, and its value where all sizes are given."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"{name}: one entry of the leading axes")
+    table.add_column("what")
+    table.add_column("formula")
+    if sizes:
+        table.add_column("value", justify="right")
+    rows = {
+        "forward: matrix products": found.forward.products,
+        "forward: entry by entry": found.forward.entrywise,
+        "backward: matrix products": found.backward.products,
+        "backward: entry by entry": found.backward.entrywise,
+        "numbers read": found.inputs,
+        "numbers written": found.outputs,
+        "numbers kept for backward": found.saved,
+    }
+    for what, formula in rows.items():
+        value = formula.subs({s: sizes[str(s)] for s in formula.free_symbols if str(s) in sizes})
+        values = [f"{int(value):,}" if value.is_number else _formula(value)] if sizes else []
+        table.add_row(what, _formula(formula), *values)
+    out.print(table)
+    out.print(Text("a product counts two operations for every term that it sums; nothing is skipped", style="dim"))
+
+
+def _formula(expr: Expr) -> str:
+    """A polynomial in sizes, its largest terms first."""
+    terms = sorted(expr.as_ordered_terms(), key=lambda t: -len(str(t.free_symbols)))
+    return " + ".join(str(t).replace("**2", "²").replace("**3", "³").replace("*", " ") for t in terms)
 
 
 def show_findings(out: Console, findings: Sequence[Finding]) -> None:

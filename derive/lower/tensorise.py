@@ -209,7 +209,7 @@ class _Tensoriser:
         parts = self._parts(body, wide)
         pending = list(bound)
         while True:
-            parts = self._merge_contained(parts, wide)
+            parts = self._merge_contained(parts, wide, pending)
             alone = next((a for a in pending if sum(a in p.node.axes for p in parts) == 1), None)
             if alone is not None:
                 holder = next(p for p in parts if alone in p.node.axes)
@@ -246,11 +246,12 @@ class _Tensoriser:
                 return factor.indices if self.layout == "row" else factor.indices[::-1]  # type: ignore[no-any-return]
         return None
 
-    def _merge_contained(self, parts: list[_Part], order: Axes) -> list[_Part]:
-        """Multiply every factor whose axes another one has, entry by entry."""
+    def _merge_contained(self, parts: list[_Part], order: Axes, pending: list[Axis]) -> list[_Part]:
+        """Multiply every factor whose axes another one has, entry by entry; a vector that is summed over stays one."""
         for small in parts:
             for large in parts:
-                if small is not large and set(small.node.axes) <= set(large.node.axes):
+                own, wider = set(small.node.axes), set(large.node.axes)
+                if small is not large and own <= wider and not (own and own < wider and own <= set(pending)):
                     ordered = sorted((small, large), key=lambda p: (not p.node.axes, parts.index(p)))
                     rest = [p for p in parts if p is not small and p is not large]
                     axes = tuple(a for a in order if a in large.node.axes)
@@ -259,7 +260,7 @@ class _Tensoriser:
                     if hides is not None:
                         visible = arranged(self.condition(hides, axes), axes)
                         product = Select(axes, visible, product)
-                    return self._merge_contained([*rest, _Part(product, hides)], order)
+                    return self._merge_contained([*rest, _Part(product, hides)], order, pending)
         return parts
 
     @staticmethod

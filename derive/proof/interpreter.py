@@ -195,7 +195,7 @@ class Machine:
         if isinstance(expr, sp.Pow) and not expr.exp.atoms(Entry, Total) and not isinstance(expr, sp.exp):
             base, exponent = self._compiled(expr.base), self._exact(expr.exp)
             return lambda at: arithmetic.power(self._shown(base(at)), exponent(at))
-        if isinstance(expr, (sp.Mod, sp.floor, sp.Min, sp.Max)) and self._is_discrete(expr):
+        if isinstance(expr, (sp.Mod, sp.floor, sp.Min, sp.Max, sp.Abs)) and self._is_discrete(expr):
             exact = self._exact(expr)
             return lambda at: arithmetic.number(exact(at))
         if isinstance(expr, (Sigmoid, QuarterTurn)):

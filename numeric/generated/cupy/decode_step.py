@@ -5,8 +5,8 @@ Forward (O, L) and backward (dQ, dK, dV, dK_cache, dV_cache) for CuPy, derived f
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 32 for the plain program (Q, K, V, K_cache, V_cache
-to O and gradients), 32 with L.
+Array operations of both passes, transposes being views: 28 for the plain program (Q, K, V, K_cache, V_cache
+to O and gradients), 28 with L.
 Relies on: shift invariance.
 """
 
@@ -15,7 +15,7 @@ import math
 import cupy as xp
 
 from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
-from numeric.support import maximum, visible_max
+from numeric.support import matmul, maximum, visible_max
 
 SIGNATURE = Signature(
     program="decode_step",
@@ -70,14 +70,14 @@ def forward(
         scale = 1 / math.sqrt(max(d, 1))
     Q_scaled = scale * Q
     S = xp.sum(K * Q_scaled, axis=-1)
-    S_cache = xp.sum(K_cache * Q_scaled[..., None, :], axis=-1)
+    S_cache = matmul(xp, Q_scaled, K_cache.mT, axes=(0, 1, 1))
     S_cache_max = maximum(xp, S, visible_max(xp, S_cache, None, empty=-xp.inf))
     E = xp.exp(S_cache - S_cache_max[..., None])
     E2 = xp.exp(S - S_cache_max)
     Z = E2 + xp.sum(E, axis=-1)
     A = E2 / Z
     A_cache = E / Z[..., None]
-    O = A[..., None] * V + xp.sum(A_cache[..., None] * V_cache, axis=-2)
+    O = A[..., None] * V + matmul(xp, A_cache, V_cache, axes=(0, 1, 1))
     L = S_cache_max + xp.log(Z)
     outputs = {"O": O, "L": L}
     return outputs, {"A": A, "A_cache": A_cache, "V_cache": V_cache, "V": V, "Q": Q, "K": K, "K_cache": K_cache, "scale": scale}
@@ -117,7 +117,7 @@ def backward(
     """
     dV = A[..., None] * dO
     dV_cache = A_cache[..., None] * dO[..., None, :]
-    dA_cache = xp.sum(V_cache * dO[..., None, :], axis=-1)
+    dA_cache = matmul(xp, dO, V_cache.mT, axes=(0, 1, 1))
     dA = xp.sum(V * dO, axis=-1)
     r = A * dA + xp.sum(A_cache * dA_cache, axis=-1)
     if dL is not None:
@@ -125,6 +125,6 @@ def backward(
     dS_cache = A_cache * (dA_cache - r[..., None])
     dK_cache = (scale * Q)[..., None, :] * dS_cache[..., None]
     dS = A * (dA - r)
-    dQ = scale * (K * dS[..., None] + xp.sum(K_cache * dS_cache[..., None], axis=-2))
+    dQ = scale * (K * dS[..., None] + matmul(xp, dS_cache, K_cache, axes=(0, 1, 1)))
     dK = Q * (scale * dS)[..., None]
     return {"Q": dQ, "K": dK, "V": dV, "K_cache": dK_cache, "V_cache": dV_cache}

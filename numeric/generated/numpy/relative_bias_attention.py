@@ -5,8 +5,8 @@ Forward (O, L) and backward (dQ, dK, dV, dbias, dtable) for NumPy, derived from 
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 37 for the plain program (Q, K, V, table to O and
-gradients), 48 with mask, bias and L.
+Array operations of both passes, transposes being views: 35 for the plain program (Q, K, V, table to O and
+gradients), 45 with mask, bias and L.
 Relies on: shift invariance.
 """
 
@@ -133,8 +133,11 @@ def backward(
     dQ = scale * visible_matmul(xp, dS, K, M)
     dK = visible_matmul(xp, dS.mT, Q_scaled, None if M is None else M.mT)
     dbias = dS
-    dtable = xp.sum(
-        xp.sum(visible_only(xp, dS.mT[..., None, :, :] * as_numbers(xp, (minimum(xp, reach, maximum(xp, -reach, xp.arange(m)[:, None] - xp.arange(n)[None, :])) + reach)[..., None, :, :] == xp.arange(distances)[:, None, None], dO), None if M is None else M.mT[..., None, :, :]), axis=-2),
-        axis=-1,
+    dtable = visible_matmul(
+        xp,
+        dS.mT,
+        xp.moveaxis(as_numbers(xp, (minimum(xp, reach, maximum(xp, -reach, xp.arange(m)[:, None] - xp.arange(n)[None, :])) + reach)[..., None, :, :] == xp.arange(distances)[:, None, None], dO), -3, -1),
+        None if M is None else M.mT,
+        axes=(0, 2, 1),
     )
     return {"Q": dQ, "K": dK, "V": dV, "bias": dbias, "table": dtable}
