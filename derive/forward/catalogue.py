@@ -53,6 +53,7 @@ _PROGRAMS: dict[str, Callable[[], Program]] = {
         mlp.gelu_mlp,
         mlp.gelu_tanh_mlp,
         mlp.swiglu,
+        loss.softmax_rows,
         loss.embedding,
         loss.unembedding,
         loss.cross_entropy,

@@ -36,6 +36,17 @@ def unembedding() -> Program:
     return p.output("Z", "logits").build(axis_meaning=AXES)
 
 
+@cache
+def softmax_rows() -> Program:
+    """A softmax by itself, over the last axis."""
+    p = Builder("softmax_rows", "Softmax of every row of X/τ.")
+    X = p.input("X", i, t, meaning="logits")
+    temperature = p.parameter("temperature", 1, "divides the logits")
+    S = p.define("S", (i, t), X[i, t] / temperature)
+    p.define("P", (i, t), softmax(S[i, t], over=t))
+    return p.output("P", "weights that sum to 1 in every row").build(axis_meaning=AXES)
+
+
 def mean_loss(p: Builder, Z: Tensor, targets: Tensor, temperature: sp.Expr) -> Tensor:
     """Define the mean of −log softmax(Z/τ) at the targets; a negative target is ignored."""
     S = p.define("S", (i, t), Z[i, t] / temperature)

@@ -91,7 +91,10 @@ def test_one_query_alone_gives_the_notes_routing_rules() -> None:
     alone = one_of(program("attention").plain(), "i")
     derivation = backward(alone)
     assert {str(f.target.tensor.name): len(f.target.indices) for f in compact_form(derivation)} == {
-        "dV": 2, "dS": 1, "dQ": 1, "dK": 2
+        "dV": 2,
+        "dS": 1,
+        "dQ": 1,
+        "dK": 2,
     }
     shown = {line.left: line.right for line in page(derivation, "index", compact=True).compact}
     assert shown == {

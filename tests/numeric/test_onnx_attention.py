@@ -1,92 +1,37 @@
 """The published cases of the ONNX operator Attention, run through the generated NumPy kernels.
 
-A small adapter spells each node as one call of `attention` or `causal_attention` (see :func:`attend`).
+A small adapter spells each node as one call of `attention`, `causal_attention` or `softcap_attention` (see
+:func:`attend`).
 What the programs cannot express is listed by name, with a reason, in ``tests/data/onnx_not_applicable.toml``.
 """
 
 from __future__ import annotations
 
-import tomllib
-import warnings
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import numeric
+from tests.numeric.onnx_cases import Case, NotApplicableError, listed, published
 
-onnx = pytest.importorskip("onnx", reason="the published ONNX cases need the package onnx")
-
-LISTED: dict[str, str] = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "onnx_not_applicable.toml").read_text("utf-8")
-)
+LISTED = listed("Attention")
 
 SPELLED = {
     *("scale", "is_causal", "q_num_heads", "kv_num_heads", "left_window_size", "right_window_size"),
-    *("qk_matmul_output_mode", "softmax_precision"),
+    *("qk_matmul_output_mode", "softmax_precision", "softcap"),
 }
 """The attributes that the adapter can spell; any other one that is set makes a case not applicable."""
 
 SINGLE = 1
 """ONNX's number for float32: the precision in which our kernels compute a 16-bit softmax."""
 
-RAW, WITH_BIAS, WEIGHTS = 0, 2, 3
-"""The modes of the output ``qk_matmul_output`` that the adapter can spell; mode 1 is the score after softcap."""
+RAW, CAPPED, WITH_BIAS, WEIGHTS = range(4)
+"""The modes of the output ``qk_matmul_output``."""
 
 
-class NotApplicableError(Exception):
-    """A case uses a feature that the programs cannot express; the message is the attribute."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One published case: a single Attention node with its inputs and expected outputs by name."""
-
-    name: str
-    attributes: dict[str, Any]
-    inputs: dict[str, np.ndarray]
-    outputs: dict[str, np.ndarray]
-    atol: float
-
-
-def published() -> dict[str, Case]:
-    """The published cases by name, without those that spell the same node as a function body.
-
-    Collecting imports the cases of all operators, some of which warn, and seeds NumPy's global generator: both stay
-    here.
-    """
-    from onnx.backend.test.case.node import collect_testcases
-
-    state = np.random.get_state()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            collected: list[Any] = collect_testcases("Attention")
-    finally:
-        np.random.set_state(state)
-    return {c.name: _case(c) for c in collected if [n.op_type for n in c.model.graph.node] == ["Attention"]}
-
-
-def _case(collected: Any) -> Case:
-    """A collected case by the names of the operator's inputs and outputs; a name left empty is left out."""
-    (node,) = collected.model.graph.node
-    ((arrays, expected),) = collected.data_sets
-    schema = onnx.defs.get_schema("Attention")
-    inputs = [spec.name for spec, given in zip(schema.inputs, node.input, strict=False) if given]
-    outputs = [spec.name for spec, given in zip(schema.outputs, node.output, strict=False) if given]
-    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    return Case(
-        name=collected.name,
-        attributes=attributes,
-        inputs={n: np.asarray(a) for n, a in zip(inputs, arrays, strict=True)},
-        outputs={n: np.asarray(a) for n, a in zip(outputs, expected, strict=True)},
-        atol=collected.atol,
-    )
-
-
-CASES = published()
+CASES = published("Attention")
 
 
 @dataclass(frozen=True)
@@ -108,8 +53,6 @@ def refuse_what_has_no_spelling(case: Case) -> None:
     unknown = sorted(set(case.attributes) - SPELLED)
     if unknown:
         raise NotApplicableError(unknown[0])
-    if case.attributes.get("qk_matmul_output_mode", RAW) not in (RAW, WITH_BIAS, WEIGHTS):
-        raise NotApplicableError("qk_matmul_output_mode")
     if case.attributes.get("softmax_precision", SINGLE) != SINGLE:
         raise NotApplicableError("softmax_precision")
 
@@ -180,8 +123,14 @@ def _call(case: Case, q: np.ndarray, k: np.ndarray, v: np.ndarray, row: slice) -
         "bias": bias,
     }
     causal = bool(case.attributes.get("is_causal", 0))
-    parameters = {"scale": case.attributes.get("scale"), **({"offset": offset} if causal else {})}
-    return Call("causal_attention" if causal else "attention", tensors, parameters)
+    parameters = {"scale": case.attributes.get("scale")}
+    if case.attributes.get("softcap", 0) > 0:
+        if causal:
+            tensors["mask"] = mask & (np.arange(m) <= np.arange(n)[:, None] + offset)
+        return Call("softcap_attention", tensors, {**parameters, "cap": case.attributes["softcap"]})
+    if causal:
+        return Call("causal_attention", tensors, {**parameters, "offset": offset})
+    return Call("attention", tensors, parameters)
 
 
 def _window(n: int, m: int, offset: int, case: Case) -> np.ndarray:
@@ -212,8 +161,11 @@ def _scores(case: Case, call: Call) -> Any:
         return call.run(V=np.eye(m, dtype=call.tensors["V"].dtype))["O"]
     one_key = {n: np.repeat(call.tensors[n][..., None, :, :], m, axis=-3) for n in ("Q", "K", "V")}
     only = np.eye(m, dtype=bool)[:, None, :]
-    if case.attributes.get("qk_matmul_output_mode", RAW) == RAW:
-        raw = Call("attention", {**one_key, "mask": only}, {"scale": call.parameters["scale"]})
+    mode = case.attributes.get("qk_matmul_output_mode", RAW)
+    if mode in (RAW, CAPPED):
+        cap = {"cap": call.parameters["cap"]} if mode == CAPPED and "cap" in call.parameters else {}
+        program = "softcap_attention" if cap else "attention"
+        raw = Call(program, {**one_key, "mask": only}, {"scale": call.parameters["scale"], **cap})
         return raw.run()["L"].swapaxes(-1, -2)
     mask = call.tensors["mask"][..., None, :, :] & only
     bias = None if call.tensors["bias"] is None else call.tensors["bias"][..., None, :, :]
@@ -255,7 +207,7 @@ def test_listed_case_is_not_applicable(name: str) -> None:
 def test_the_cases_are_all_there() -> None:
     """The collection is not silently empty, and only a few cases are not applicable."""
     assert len(CASES) >= 93
-    assert len(LISTED) <= len(CASES) // 8
+    assert len(LISTED) <= 1
 
 
 @pytest.mark.parametrize(
