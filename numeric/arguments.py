@@ -95,9 +95,14 @@ def check(signature: Signature, tensors: dict[str, Array], parameters: dict[str,
 
 
 def _check_below(signature: Signature, spec: TensorSpec, array: Array, sizes: dict[str, int]) -> None:
-    if spec.below is not None and array.size and int(array.max()) >= sizes[spec.below]:
+    if spec.below is None or not array.size:
+        return
+    least, largest = int(array.min()), int(array.max())
+    wrong = largest if largest >= sizes[spec.below] else least if least < 0 and not spec.negative else None
+    if wrong is not None:
+        expected = "integers" if spec.negative else "integers from 0"
         raise InputError(
-            f"{signature.program}: {spec.name} holds {int(array.max())}; expected integers below "
+            f"{signature.program}: {spec.name} holds {wrong}; expected {expected} below "
             f"{spec.below} = {sizes[spec.below]} ({spec.meaning})"
         )
 

@@ -18,7 +18,7 @@ class TensorSpec:
 
     An optional input broadcasts to its axes; leaving it out is the same as its neutral value everywhere.
     ``"h*g"`` is one dimension that holds two axes, and ``"2*p"`` one of even length. Integers are positions
-    ``below`` a size, if it is given.
+    ``below`` a size, if it is given, and ``negative`` only where that is said.
     """
 
     name: str
@@ -27,6 +27,7 @@ class TensorSpec:
     meaning: str
     neutral: int | None = None
     below: str | None = None
+    negative: bool = False
 
     @property
     def optional(self) -> bool:

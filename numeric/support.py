@@ -9,6 +9,7 @@ import importlib
 import math
 from typing import Any
 
+from numeric.errors import InputError
 from numeric.signature import Array
 
 
@@ -64,7 +65,13 @@ def gathered(xp: Any, values: Array, index: Array, new: int, rest: int) -> Array
     """``values [.., length, rest…]`` at an index ``[.., new…]``, which gives ``[.., new…, rest…]``.
 
     An index outside gives the nearest entry: what is not meant to count is hidden by what it is multiplied with.
+
+    Raises
+    ------
+    InputError: there is something to look up, and no entry to look it up in.
     """
+    if values.shape[-1 - rest] == 0 and math.prod(index.shape):
+        raise InputError(f"an entry is looked up in a table of shape {tuple(values.shape)}, which has none; give it one")
     own = index.shape[index.ndim - new :]
     flat = xp.reshape(index, (*index.shape[: index.ndim - new], math.prod(own), *(1 for _ in range(rest))))
     flat = xp.clip(flat, 0, max(values.shape[-1 - rest] - 1, 0))

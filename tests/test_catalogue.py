@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+import numpy as np
 import pytest
 
 import numeric
@@ -14,6 +15,7 @@ from numeric.backends import backend
 from numeric.oracle import derivation_of
 from numeric.properties import LIMIT, run_of
 from numeric.properties_attention import properties_for
+from numeric.samples import Sample
 from numeric.verify import samples
 
 
@@ -55,3 +57,21 @@ def test_outputs_and_gradients_have_the_dtype_that_is_promised(name: str, storag
     kept = {o.name: "float32" if o.statistic else storage for o in kernel.signature.outputs}
     assert {n: a.dtype.name for n, a in made.outputs.items()} == kept
     assert {a.dtype.name for a in made.gradients.values()} <= {storage}
+
+
+@pytest.mark.parametrize("name", numeric.programs())
+def test_any_axis_may_be_empty(name: str) -> None:
+    """No keys, no positions, no heads, no width: shapes are kept and nothing is divided by a size of 0.
+
+    What cannot be is refused: rows that integers point at, and sizes that cannot be told apart in a dimension of 0.
+    """
+    kernel, device = numeric.load(name), backend("numpy")
+    looked_up = {s.below for s in kernel.signature.inputs if s.below}
+    for empty in set(kernel.signature.sizes) - looked_up:
+        sizes = {n: 0 if n == empty else 2 + k % 2 for k, n in enumerate(kernel.signature.sizes)}
+        try:
+            made = run_of(kernel, device, Sample(name, sizes, (2,), "float64", 0))
+        except numeric.InputError as refused:
+            assert "table" in str(refused) or any(f"{empty}*" in d for s in kernel.signature.inputs for d in s.axes)
+            continue
+        assert all(not np.isnan(a).any() for a in (*made.outputs.values(), *made.gradients.values())), empty

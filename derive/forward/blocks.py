@@ -144,7 +144,9 @@ def language_model(layers: int = 2, *, tied: bool = True) -> Program:
     name = "language_model" if (layers, tied) == (2, True) else f"language_model_{layers}{'' if tied else '_untied'}"
     p = Builder(name, "A language model: embedding, GPT blocks, dense and banded in turn, logits and loss.")
     tokens = p.input("tokens", i, meaning="token numbers", values="integer", below=t)
-    targets = p.input("targets", i, meaning="the right tokens; negative ones are ignored", values="integer", below=t)
+    targets = p.input(
+        "targets", i, meaning="the right tokens; negative ones are ignored", values="integer", below=t, negative=True
+    )
     W_E = p.input("W_E", t, x, meaning="one row for each token of the vocabulary")
     W_P = p.input("W_P", i, x, meaning="one row for each position")
     eps = epsilon(p)

@@ -63,7 +63,9 @@ def cross_entropy() -> Program:
     """The next-token objective, averaged over the positions whose target is not ignored."""
     p = Builder("cross_entropy", "Cross-entropy of the targets under softmax(Z/τ), averaged.")
     Z = p.input("Z", i, t, meaning="logits")
-    targets = p.input("targets", i, meaning="the right tokens; negative ones are ignored", values="integer", below=t)
+    targets = p.input(
+        "targets", i, meaning="the right tokens; negative ones are ignored", values="integer", below=t, negative=True
+    )
     temperature = p.parameter("temperature", 1, "divides the logits")
     mean_loss(p, Z, targets, temperature)
     return p.output("loss", "the mean over counted positions", statistic=True).build(axis_meaning=AXES)

@@ -33,7 +33,8 @@ class Input:
     (0 for what is added, 1 for what multiplies). An optional input broadcasts to its axes.
     ``dims`` are the dimensions of the caller's array where they differ from the axes: neighbouring axes may share
     one (heads and members of a group, halves and pairs). ``constant`` asks for no gradient. An integer input whose
-    entries count positions of an axis is ``below`` that axis's size.
+    entries count positions of an axis is ``below`` that axis's size; ``negative`` ones are allowed where the program
+    hides what they point at.
     """
 
     tensor: Tensor
@@ -43,6 +44,7 @@ class Input:
     dims: Dims = ()
     constant: bool = False
     below: sp.Expr | None = None
+    negative: bool = False
 
     @property
     def name(self) -> str:
@@ -312,11 +314,12 @@ class Builder:
         values: Values = "real",
         constant: bool = False,
         below: Axis | None = None,
+        negative: bool = False,
     ) -> Tensor:
         """Declare an input tensor, dimension by dimension; several axes that share a dimension are a tuple.
 
         ``optional`` is the value that leaving it out stands for; ``constant`` asks for no gradient; the entries of
-        an integer input may be positions ``below`` an axis's size.
+        an integer input may be positions ``below`` an axis's size, with ``negative`` ones for nothing.
         """
         name += self._suffix
         shared, axes = _dims(dims)
@@ -324,7 +327,7 @@ class Builder:
             raise DefinitionError(f"{self.name}: the optional input {name} has axes that share a dimension")
         tensor = self._new(name, axes, values)
         size = None if below is None else below.size
-        self._inputs.append(Input(tensor, axes, meaning, optional, shared, constant, size))
+        self._inputs.append(Input(tensor, axes, meaning, optional, shared, constant, size, negative))
         return tensor
 
     def parameter(self, name: str, default: sp.Expr | int, meaning: str = "", *, integer: bool = False) -> sp.Symbol:

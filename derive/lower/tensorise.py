@@ -251,7 +251,8 @@ class _Tensoriser:
         for small in parts:
             for large in parts:
                 own, wider = set(small.node.axes), set(large.node.axes)
-                if small is not large and own <= wider and not (own and own < wider and own <= set(pending)):
+                alone = all(a in pending and sum(a in p.node.axes for p in parts) == 2 for a in own)
+                if small is not large and own <= wider and not (own and own < wider and alone):
                     ordered = sorted((small, large), key=lambda p: (not p.node.axes, parts.index(p)))
                     rest = [p for p in parts if p is not small and p is not large]
                     axes = tuple(a for a in order if a in large.node.axes)

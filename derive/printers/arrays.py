@@ -79,7 +79,7 @@ class ArrayPrinter:
 
     def _print_scalar(self, node: Scalar) -> tuple[str, int]:
         plain = isinstance(node.value, sp.Symbol) or (node.value.is_Integer and not node.value.is_negative)
-        return scalar_source(node.value), ATOM if plain else SUM
+        return scalar_source(never_zero(node.value)), ATOM if plain else SUM
 
     def _print_positions(self, node: Positions) -> tuple[str, int]:
         return f"xp.arange({node.axis.size})", ATOM
@@ -164,6 +164,21 @@ class ArrayPrinter:
             return self.print(node)
         given = ArrayPrinter(self.optional - set(missing), self.like)
         return f"None if {' or '.join(f'{n} is None' for n in missing)} else {given.print(node)}"
+
+
+def never_zero(value: sp.Expr) -> sp.Expr:
+    """A scalar with 1 for a size of 0 wherever it divides: what is divided is then a sum over nothing, which is 0."""
+
+    def bounded(power: sp.Pow) -> sp.Expr:
+        sizes = {s: sp.Symbol(f"max({s}, 1)", positive=True) for s in power.base.free_symbols if is_size(s)}
+        return sp.Pow(power.base.xreplace(sizes), power.exp)
+
+    return value.replace(lambda e: isinstance(e, sp.Pow) and e.exp.is_negative, bounded)
+
+
+def is_size(symbol: sp.Symbol) -> bool:
+    """Whether a symbol is the size of an axis: a nonnegative integer."""
+    return bool(symbol.is_integer and symbol.is_nonnegative)
 
 
 def scalar_source(value: sp.Expr) -> str:

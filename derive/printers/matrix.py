@@ -96,7 +96,8 @@ class MatrixPrinter:
         return (self.style.quotient(body, scalar_text(below, self.style)) if below != 1 else body), PRODUCT
 
     def _print_product(self, node: Product) -> tuple[str, int]:
-        return self.style.product(self._factors(node)), PRODUCT
+        plain = self._factors(node) if _is_plain_product(node) else [self._factor(node.left), self._factor(node.right)]
+        return self.style.product(plain), PRODUCT
 
     def _factors(self, node: Node) -> list[str]:
         """The factors of a chain of products, from left to right: (KR)ᵀ is Rᵀ Kᵀ."""

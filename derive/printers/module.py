@@ -14,7 +14,7 @@ from derive.errors import LoweringError
 from derive.forward.program import HELPERS, Input, Output, Parameter, Program
 from derive.lower.arrays import All, Fill, Name, Positions, Scalar, mentioned, walk
 from derive.lower.dense import Kernel, Statement
-from derive.printers.arrays import ArrayPrinter, scalar_source
+from derive.printers.arrays import ArrayPrinter, is_size, never_zero, scalar_source
 from derive.printers.index import IndexPrinter
 from derive.printers.style import Text
 
@@ -106,6 +106,7 @@ class _Module:
         kind = "boolean" if given.tensor.boolean else "integer" if given.tensor.discrete else "real"
         more = "" if given.neutral is None else f", neutral={given.neutral}"
         more += "" if given.below is None else f', below="{given.below}"'
+        more += ", negative=True" if given.negative else ""
         return f'TensorSpec("{given.name}", {_shape(given)}, "{kind}", "{given.meaning}"{more})'
 
     def _forward(self) -> Iterator[str]:
@@ -169,9 +170,8 @@ class _Module:
         yield from _sizes(_sizes_in(self.kernel.forward) | sizes | self._saved_sizes(), sources)
         for parameter in self.program.parameters:
             if not parameter.default.is_number:
-                bounded = {s: sp.Symbol(f"max({s}, 1)") for s in parameter.default.free_symbols}
                 yield f"    if {parameter.name} is None:"
-                yield f"        {parameter.name} = {scalar_source(parameter.default.xreplace(bounded))}"
+                yield f"        {parameter.name} = {scalar_source(never_zero(parameter.default))}"
 
     def _saved_sizes(self) -> set[sp.Expr]:
         """The sizes that the backward function mentions and cannot read off what it is given."""
@@ -224,7 +224,7 @@ def _sizes_in(statements: Sequence[Statement]) -> set[sp.Expr]:
         elif isinstance(node, Fill):
             used |= {axis.size for axis in node.axes}
         elif isinstance(node, Scalar):
-            used |= {s for s in node.value.free_symbols if s.is_integer and s.is_nonnegative}
+            used |= set(filter(is_size, node.value.free_symbols))
     return {size for size in used if not size.is_Integer}
 
 

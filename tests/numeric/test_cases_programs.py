@@ -198,3 +198,50 @@ def test_a_bias_of_the_keys_gets_no_gradient() -> None:
     assert np.abs(got["b_K"]).max() <= 1e-14
     assert np.abs(got["b_Q"]).max() >= 1e-3
     assert np.abs(got["W_K"]).max() >= 1e-3
+
+
+# Integers that point at rows.
+
+
+@pytest.mark.parametrize(("tokens", "wrong"), [([0, 5], 5), ([-1, 2], -1), ([0, 10**6], 10**6)])
+def test_tokens_outside_of_the_vocabulary_are_refused(tokens: list[int], wrong: int) -> None:
+    """Not wrapped around, not clipped: a token that is not there has no row."""
+    with pytest.raises(numeric.InputError, match=f"tokens holds {wrong}; expected integers from 0 below T = 5"):
+        gradients("embedding", {}, tokens=np.array(tokens), W_E=np.ones((5, 2)))
+
+
+def test_targets_may_be_negative_and_not_too_large() -> None:
+    outputs, got = gradients("cross_entropy", {"loss": np.array(1.0)}, Z=np.zeros((2, 4)), targets=np.array([-1, 2]))
+    assert float(outputs["loss"]) == pytest.approx(np.log(4))
+    assert (got["Z"][0] == 0).all()
+    np.testing.assert_allclose(got["Z"][1], [0.25, 0.25, -0.75, 0.25])
+    with pytest.raises(numeric.InputError, match="targets holds 4; expected integers below T = 4"):
+        gradients("cross_entropy", {}, Z=np.zeros((2, 4)), targets=np.array([0, 4]))
+
+
+def test_a_loss_without_a_target_is_zero_and_has_no_gradient() -> None:
+    outputs, got = gradients("cross_entropy", {"loss": np.array(1.0)}, Z=np.ones((2, 4)), targets=np.array([-1, -7]))
+    assert float(outputs["loss"]) == 0
+    assert (got["Z"] == 0).all()
+
+
+# Dimensions that axes share.
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [((3, 5), "Q"), ((3, 0), None), ((4,), "Q")],
+)
+def test_a_width_that_does_not_make_pairs_is_refused(shape: tuple[int, ...], message: str | None) -> None:
+    inputs = {
+        "K": np.ones((2, shape[-1])),
+        "V": np.ones((2, 1)),
+        "position_k": np.arange(2.0),
+        "position_q": np.arange(3.0),
+    }
+    if message is None:
+        outputs, _ = gradients("rope_attention", {}, Q=np.ones(shape), **inputs, scale=1.0)
+        assert (outputs["O"] == 1).all()
+        return
+    with pytest.raises(numeric.InputError, match=message):
+        gradients("rope_attention", {}, Q=np.ones(shape), **inputs)

@@ -124,25 +124,25 @@ def forward(
     Q = xp.moveaxis(matmul(xp, X, W_Q, axes=(1, 1, 2)), -3, -2) + b_Q[..., None, :]
     K = xp.moveaxis(matmul(xp, X, W_K, axes=(1, 1, 2)), -3, -2) + b_K[..., None, :]
     V = xp.moveaxis(matmul(xp, X, W_V, axes=(1, 1, 2)), -3, -2) + b_V[..., None, :]
-    S = (1 / math.sqrt(d)) * (Q @ K.mT)
+    S = (1 / math.sqrt(max(d, 1))) * (Q @ K.mT)
     S_max = visible_max(xp, S, real[..., None, None, :])
     E = visible_only(xp, xp.exp(S - S_max[..., None]), real[..., None, None, :])
     Z = xp.sum(E, axis=-1)
     A = visible_only(xp, E / Z[..., None], real[..., None, None, :])
     O = visible_matmul(xp, A, V, real[..., None, None, :])
     X1 = matmul(xp, xp.moveaxis(O, -3, -2), W_O, axes=(1, 2, 1)) + X + b_O[..., None, :]
-    mean_N1 = (1/D) * xp.sum(X1, axis=-1)
+    mean_N1 = (1/max(D, 1)) * xp.sum(X1, axis=-1)
     centred_N1 = X1 - mean_N1[..., None]
-    rstd_N1 = 1 / xp.sqrt((1/D) * xp.sum(centred_N1 ** 2, axis=-1) + eps)
+    rstd_N1 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_N1 ** 2, axis=-1) + eps)
     normed_N1 = centred_N1 * rstd_N1[..., None]
     N1 = normed_N1 * weight_N1[..., None, :] + shift_N1[..., None, :]
     U = N1 @ W_up + b_up[..., None, :]
     H_1 = xp.tanh((math.sqrt(2)/math.sqrt(math.pi)) * ((8943/200000) * U ** 3 + U))
     H = (1/2) * (U * (H_1 + 1))
     X2 = N1 + H @ W_down + b_down[..., None, :]
-    mean_Y = (1/D) * xp.sum(X2, axis=-1)
+    mean_Y = (1/max(D, 1)) * xp.sum(X2, axis=-1)
     centred_Y = X2 - mean_Y[..., None]
-    rstd_Y = 1 / xp.sqrt((1/D) * xp.sum(centred_Y ** 2, axis=-1) + eps)
+    rstd_Y = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_Y ** 2, axis=-1) + eps)
     normed_Y = centred_Y * rstd_Y[..., None]
     Y = normed_Y * weight_Y[..., None, :] + shift_Y[..., None, :]
     outputs = {"Y": Y}
@@ -229,8 +229,8 @@ def backward(
     dweight_Y = xp.sum(dY * normed_Y, axis=-2)
     dshift_Y = xp.sum(dY, axis=-2)
     dnormed_Y = dY * weight_Y[..., None, :]
-    r = (1/D) * xp.sum(dnormed_Y, axis=-1)
-    r2 = (1/D) * xp.sum(dnormed_Y * normed_Y, axis=-1)
+    r = (1/max(D, 1)) * xp.sum(dnormed_Y, axis=-1)
+    r2 = (1/max(D, 1)) * xp.sum(dnormed_Y * normed_Y, axis=-1)
     dX2 = rstd_Y[..., None] * (dnormed_Y - normed_Y * r2[..., None] - r[..., None])
     dW_down = H.mT @ dX2
     db_down = xp.sum(dX2, axis=-2)
@@ -243,8 +243,8 @@ def backward(
     dweight_N1 = xp.sum(dN1 * normed_N1, axis=-2)
     dshift_N1 = xp.sum(dN1, axis=-2)
     dnormed_N1 = dN1 * weight_N1[..., None, :]
-    r3 = (1/D) * xp.sum(dnormed_N1, axis=-1)
-    r4 = (1/D) * xp.sum(dnormed_N1 * normed_N1, axis=-1)
+    r3 = (1/max(D, 1)) * xp.sum(dnormed_N1, axis=-1)
+    r4 = (1/max(D, 1)) * xp.sum(dnormed_N1 * normed_N1, axis=-1)
     dX1 = rstd_N1[..., None] * (dnormed_N1 - normed_N1 * r4[..., None] - r3[..., None])
     dW_O = matmul(xp, O.mT, dX1, axes=(2, 1, 1))
     db_O = xp.sum(dX1, axis=-2)
@@ -255,10 +255,10 @@ def backward(
     dV = visible_matmul(xp, A.mT, dO, real[..., None, :, None])
     dW_V = matmul(xp, X.mT, xp.moveaxis(dV, -3, -2), axes=(1, 1, 2))
     db_V = xp.sum(dV, axis=-2)
-    dK = (1 / math.sqrt(d)) * visible_matmul(xp, dS.mT, Q, real[..., None, :, None])
+    dK = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS.mT, Q, real[..., None, :, None])
     dW_K = matmul(xp, X.mT, xp.moveaxis(dK, -3, -2), axes=(1, 1, 2))
     db_K = xp.sum(dK, axis=-2)
-    dQ = (1 / math.sqrt(d)) * visible_matmul(xp, dS, K, real[..., None, None, :])
+    dQ = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS, K, real[..., None, None, :])
     dX = matmul(xp, xp.moveaxis(dK, -3, -2), xp.moveaxis(W_K, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dQ, -3, -2), xp.moveaxis(W_Q, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV, -3, -2), xp.moveaxis(W_V, -3, -1), axes=(1, 2, 1)) + dX1
     dW_Q = matmul(xp, X.mT, xp.moveaxis(dQ, -3, -2), axes=(1, 1, 2))
     db_Q = xp.sum(dQ, axis=-2)

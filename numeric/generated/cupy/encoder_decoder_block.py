@@ -175,40 +175,40 @@ def forward(
     Q = xp.moveaxis(matmul(xp, X, W_Q, axes=(1, 1, 2)), -3, -2) + b_Q[..., None, :]
     K = xp.moveaxis(matmul(xp, X, W_K, axes=(1, 1, 2)), -3, -2) + b_K[..., None, :]
     V = xp.moveaxis(matmul(xp, X, W_V, axes=(1, 1, 2)), -3, -2) + b_V[..., None, :]
-    S = (1 / math.sqrt(d)) * (Q @ K.mT)
+    S = (1 / math.sqrt(max(d, 1))) * (Q @ K.mT)
     S_max = visible_max(xp, S, M[..., None, :, :])
     E = visible_only(xp, xp.exp(S - S_max[..., None]), M[..., None, :, :])
     Z = xp.sum(E, axis=-1)
     A = visible_only(xp, E / Z[..., None], M[..., None, :, :])
     O = visible_matmul(xp, A, V, M[..., None, :, :])
     X1 = matmul(xp, xp.moveaxis(O, -3, -2), W_O, axes=(1, 2, 1)) + X + b_O[..., None, :]
-    mean_N1 = (1/D) * xp.sum(X1, axis=-1)
+    mean_N1 = (1/max(D, 1)) * xp.sum(X1, axis=-1)
     centred_N1 = X1 - mean_N1[..., None]
-    rstd_N1 = 1 / xp.sqrt((1/D) * xp.sum(centred_N1 ** 2, axis=-1) + eps)
+    rstd_N1 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_N1 ** 2, axis=-1) + eps)
     normed_N1 = centred_N1 * rstd_N1[..., None]
     N1 = normed_N1 * weight_N1[..., None, :] + shift_N1[..., None, :]
     Q_cross = xp.moveaxis(matmul(xp, N1, W_Q_cross, axes=(1, 1, 2)), -3, -2) + b_Q_cross[..., None, :]
     K_cross = xp.moveaxis(matmul(xp, C, W_K_cross, axes=(1, 1, 2)), -3, -2) + b_K_cross[..., None, :]
     V_cross = xp.moveaxis(matmul(xp, C, W_V_cross, axes=(1, 1, 2)), -3, -2) + b_V_cross[..., None, :]
-    S_cross = (1 / math.sqrt(d)) * (Q_cross @ K_cross.mT)
+    S_cross = (1 / math.sqrt(max(d, 1))) * (Q_cross @ K_cross.mT)
     S_cross_max = visible_max(xp, S_cross, real[..., None, None, :])
     E2 = visible_only(xp, xp.exp(S_cross - S_cross_max[..., None]), real[..., None, None, :])
     Z2 = xp.sum(E2, axis=-1)
     A_cross = visible_only(xp, E2 / Z2[..., None], real[..., None, None, :])
     O_cross = visible_matmul(xp, A_cross, V_cross, real[..., None, None, :])
     X2 = N1 + matmul(xp, xp.moveaxis(O_cross, -3, -2), W_O_cross, axes=(1, 2, 1)) + b_O_cross[..., None, :]
-    mean_N2 = (1/D) * xp.sum(X2, axis=-1)
+    mean_N2 = (1/max(D, 1)) * xp.sum(X2, axis=-1)
     centred_N2 = X2 - mean_N2[..., None]
-    rstd_N2 = 1 / xp.sqrt((1/D) * xp.sum(centred_N2 ** 2, axis=-1) + eps)
+    rstd_N2 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_N2 ** 2, axis=-1) + eps)
     normed_N2 = centred_N2 * rstd_N2[..., None]
     N2 = normed_N2 * weight_N2[..., None, :] + shift_N2[..., None, :]
     U = N2 @ W_up + b_up[..., None, :]
     H_1 = xp.tanh((math.sqrt(2)/math.sqrt(math.pi)) * ((8943/200000) * U ** 3 + U))
     H = (1/2) * (U * (H_1 + 1))
     X3 = N2 + H @ W_down + b_down[..., None, :]
-    mean_Y = (1/D) * xp.sum(X3, axis=-1)
+    mean_Y = (1/max(D, 1)) * xp.sum(X3, axis=-1)
     centred_Y = X3 - mean_Y[..., None]
-    rstd_Y = 1 / xp.sqrt((1/D) * xp.sum(centred_Y ** 2, axis=-1) + eps)
+    rstd_Y = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_Y ** 2, axis=-1) + eps)
     normed_Y = centred_Y * rstd_Y[..., None]
     Y = normed_Y * weight_Y[..., None, :] + shift_Y[..., None, :]
     outputs = {"Y": Y}
@@ -336,8 +336,8 @@ def backward(
     dweight_Y = xp.sum(dY * normed_Y, axis=-2)
     dshift_Y = xp.sum(dY, axis=-2)
     dnormed_Y = dY * weight_Y[..., None, :]
-    r = (1/D) * xp.sum(dnormed_Y, axis=-1)
-    r2 = (1/D) * xp.sum(dnormed_Y * normed_Y, axis=-1)
+    r = (1/max(D, 1)) * xp.sum(dnormed_Y, axis=-1)
+    r2 = (1/max(D, 1)) * xp.sum(dnormed_Y * normed_Y, axis=-1)
     dX3 = rstd_Y[..., None] * (dnormed_Y - normed_Y * r2[..., None] - r[..., None])
     dW_down = H.mT @ dX3
     db_down = xp.sum(dX3, axis=-2)
@@ -350,8 +350,8 @@ def backward(
     dweight_N2 = xp.sum(dN2 * normed_N2, axis=-2)
     dshift_N2 = xp.sum(dN2, axis=-2)
     dnormed_N2 = dN2 * weight_N2[..., None, :]
-    r3 = (1/D) * xp.sum(dnormed_N2, axis=-1)
-    r4 = (1/D) * xp.sum(dnormed_N2 * normed_N2, axis=-1)
+    r3 = (1/max(D, 1)) * xp.sum(dnormed_N2, axis=-1)
+    r4 = (1/max(D, 1)) * xp.sum(dnormed_N2 * normed_N2, axis=-1)
     dX2 = rstd_N2[..., None] * (dnormed_N2 - normed_N2 * r4[..., None] - r3[..., None])
     dW_O_cross = matmul(xp, O_cross.mT, dX2, axes=(2, 1, 1))
     db_O_cross = xp.sum(dX2, axis=-2)
@@ -362,19 +362,19 @@ def backward(
     dV_cross = visible_matmul(xp, A_cross.mT, dO_cross, real[..., None, :, None])
     dW_V_cross = matmul(xp, C.mT, xp.moveaxis(dV_cross, -3, -2), axes=(1, 1, 2))
     db_V_cross = xp.sum(dV_cross, axis=-2)
-    dK_cross = (1 / math.sqrt(d)) * visible_matmul(xp, dS_cross.mT, Q_cross, real[..., None, :, None])
+    dK_cross = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS_cross.mT, Q_cross, real[..., None, :, None])
     dC = matmul(xp, xp.moveaxis(dK_cross, -3, -2), xp.moveaxis(W_K_cross, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV_cross, -3, -2), xp.moveaxis(W_V_cross, -3, -1), axes=(1, 2, 1))
     dW_K_cross = matmul(xp, C.mT, xp.moveaxis(dK_cross, -3, -2), axes=(1, 1, 2))
     db_K_cross = xp.sum(dK_cross, axis=-2)
-    dQ_cross = (1 / math.sqrt(d)) * visible_matmul(xp, dS_cross, K_cross, real[..., None, None, :])
+    dQ_cross = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS_cross, K_cross, real[..., None, None, :])
     dW_Q_cross = matmul(xp, N1.mT, xp.moveaxis(dQ_cross, -3, -2), axes=(1, 1, 2))
     db_Q_cross = xp.sum(dQ_cross, axis=-2)
     dN1 = matmul(xp, xp.moveaxis(dQ_cross, -3, -2), xp.moveaxis(W_Q_cross, -3, -1), axes=(1, 2, 1)) + dX2
     dweight_N1 = xp.sum(dN1 * normed_N1, axis=-2)
     dshift_N1 = xp.sum(dN1, axis=-2)
     dnormed_N1 = dN1 * weight_N1[..., None, :]
-    r6 = (1/D) * xp.sum(dnormed_N1, axis=-1)
-    r7 = (1/D) * xp.sum(dnormed_N1 * normed_N1, axis=-1)
+    r6 = (1/max(D, 1)) * xp.sum(dnormed_N1, axis=-1)
+    r7 = (1/max(D, 1)) * xp.sum(dnormed_N1 * normed_N1, axis=-1)
     dX1 = rstd_N1[..., None] * (dnormed_N1 - normed_N1 * r7[..., None] - r6[..., None])
     dW_O = matmul(xp, O.mT, dX1, axes=(2, 1, 1))
     db_O = xp.sum(dX1, axis=-2)
@@ -385,10 +385,10 @@ def backward(
     dV = visible_matmul(xp, A.mT, dO, M.mT[..., None, :, :])
     dW_V = matmul(xp, X.mT, xp.moveaxis(dV, -3, -2), axes=(1, 1, 2))
     db_V = xp.sum(dV, axis=-2)
-    dK = (1 / math.sqrt(d)) * visible_matmul(xp, dS.mT, Q, M.mT[..., None, :, :])
+    dK = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS.mT, Q, M.mT[..., None, :, :])
     dW_K = matmul(xp, X.mT, xp.moveaxis(dK, -3, -2), axes=(1, 1, 2))
     db_K = xp.sum(dK, axis=-2)
-    dQ = (1 / math.sqrt(d)) * visible_matmul(xp, dS, K, M[..., None, :, :])
+    dQ = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS, K, M[..., None, :, :])
     dX = matmul(xp, xp.moveaxis(dK, -3, -2), xp.moveaxis(W_K, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dQ, -3, -2), xp.moveaxis(W_Q, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV, -3, -2), xp.moveaxis(W_V, -3, -1), axes=(1, 2, 1)) + dX1
     dW_Q = matmul(xp, X.mT, xp.moveaxis(dQ, -3, -2), axes=(1, 1, 2))
     db_Q = xp.sum(dQ, axis=-2)

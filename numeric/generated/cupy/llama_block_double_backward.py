@@ -152,10 +152,10 @@ def forward(
     D = X.shape[-1]
     n = X.shape[-2]
     pairs = W_Q.shape[-1]
-    C_x = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position[..., None])
-    N_x = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position[..., None])
+    C_x = xp.cos((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position[..., None])
+    N_x = xp.sin((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position[..., None])
     M = xp.arange(n)[None, :] <= xp.arange(n)[:, None]
-    rstd_N1 = 1 / xp.sqrt((1/D) * xp.sum(X ** 2, axis=-1) + eps)
+    rstd_N1 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(X ** 2, axis=-1) + eps)
     normed_N1 = X * rstd_N1[..., None]
     N1 = normed_N1 * weight_N1[..., None, :]
     Q = xp.moveaxis(matmul(xp, N1, W_Q, axes=(1, 1, 4)), -5, -3)
@@ -163,14 +163,14 @@ def forward(
     V = xp.moveaxis(matmul(xp, N1, W_V, axes=(1, 1, 2)), -3, -2)
     Q_turned = C_x[..., None, None, :, None, :] * Q + N_x[..., None, None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -2, -5), axes=(1, 1, 4)), -5, -2)
     K_turned = C_x[..., None, :, None, :] * K + N_x[..., None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(K, -2, -4), axes=(1, 1, 3)), -4, -2)
-    S = (1 / math.sqrt(2*pairs)) * matmul(xp, Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1))
+    S = (1 / math.sqrt(2*max(pairs, 1))) * matmul(xp, Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1))
     S_max = visible_max(xp, S, M[..., None, None, :, :])
     E = visible_only(xp, xp.exp(S - S_max[..., None]), M[..., None, None, :, :])
     Z = xp.sum(E, axis=-1)
     A = visible_only(xp, E / Z[..., None], M[..., None, None, :, :])
     O = visible_matmul(xp, A, V, M[..., None, None, :, :], axes=(2, 1, 1))
     X1 = matmul(xp, xp.moveaxis(O, (-2, -4), (-4, -2)), xp.moveaxis(W_O, -4, -3), axes=(1, 3, 1)) + X
-    rstd_N2 = 1 / xp.sqrt((1/D) * xp.sum(X1 ** 2, axis=-1) + eps)
+    rstd_N2 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(X1 ** 2, axis=-1) + eps)
     normed_N2 = X1 * rstd_N2[..., None]
     N2 = normed_N2 * weight_N2[..., None, :]
     U = N2 @ W_gate
@@ -187,15 +187,15 @@ def forward(
     grad_N2 = grad_U @ W_gate.mT + grad_B @ W_up.mT
     grad_weight_N2 = xp.sum(grad_N2 * normed_N2, axis=-2)
     grad_normed_N2 = grad_N2 * weight_N2[..., None, :]
-    r = (1/D) * xp.sum(grad_normed_N2 * normed_N2, axis=-1)
+    r = (1/max(D, 1)) * xp.sum(grad_normed_N2 * normed_N2, axis=-1)
     grad_X1 = rstd_N2[..., None] * (grad_normed_N2 - normed_N2 * r[..., None]) + grad_Y
     grad_W_O = matmul(xp, O.mT, grad_X1, axes=(3, 1, 1))
     grad_O = xp.moveaxis(matmul(xp, grad_X1, xp.moveaxis(W_O, -1, -4), axes=(1, 1, 3)), -4, -2)
     grad_A = matmul(xp, grad_O, V.mT, axes=(2, 1, 1))
     r2 = xp.sum(visible_only(xp, A * grad_A, M[..., None, None, :, :]), axis=-1)
     grad_S = visible_only(xp, A * (grad_A - r2[..., None]), M[..., None, None, :, :])
-    grad_K_turned = (1 / math.sqrt(2*pairs)) * visible_matmul(xp, xp.moveaxis(grad_S, -1, -3), Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2))
-    grad_Q_turned = (1 / math.sqrt(2*pairs)) * visible_matmul(xp, grad_S, K_turned, M[..., None, None, :, :], axes=(2, 1, 2))
+    grad_K_turned = (1 / math.sqrt(2*max(pairs, 1))) * visible_matmul(xp, xp.moveaxis(grad_S, -1, -3), Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2))
+    grad_Q_turned = (1 / math.sqrt(2*max(pairs, 1))) * visible_matmul(xp, grad_S, K_turned, M[..., None, None, :, :], axes=(2, 1, 2))
     grad_V = visible_matmul(xp, xp.moveaxis(A, -1, -3), grad_O, M.mT[..., None, :, None, :], axes=(1, 2, 1))
     grad_W_V = matmul(xp, N1.mT, xp.moveaxis(grad_V, -3, -2), axes=(1, 1, 2))
     grad_K = C_x[..., None, :, None, :] * grad_K_turned + N_x[..., None, :, None, :] * xp.moveaxis(matmul(xp, (xp.arange(2)[:, None] - xp.arange(2)[None, :]) * (-1), xp.moveaxis(grad_K_turned, -2, -4), axes=(1, 1, 3)), -4, -2)
@@ -205,7 +205,7 @@ def forward(
     grad_N1 = matmul(xp, xp.moveaxis(grad_K, -4, -2), xp.moveaxis(W_K, (-2, -1, -4), (-4, -2, -1)), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(grad_Q, (-3, -2, -4, -5), (-5, -4, -3, -2)), xp.moveaxis(W_Q, (-2, -3, -4, -1, -5), (-5, -4, -3, -2, -1)), axes=(1, 4, 1)) + matmul(xp, xp.moveaxis(grad_V, -3, -2), xp.moveaxis(W_V, -3, -1), axes=(1, 2, 1))
     grad_weight_N1 = xp.sum(grad_N1 * normed_N1, axis=-2)
     grad_normed_N1 = grad_N1 * weight_N1[..., None, :]
-    r3 = (1/D) * xp.sum(grad_normed_N1 * normed_N1, axis=-1)
+    r3 = (1/max(D, 1)) * xp.sum(grad_normed_N1 * normed_N1, axis=-1)
     grad_X = rstd_N1[..., None] * (grad_normed_N1 - normed_N1 * r3[..., None]) + grad_X1
     outputs = {"grad_X": grad_X, "grad_weight_N1": grad_weight_N1, "grad_W_Q": grad_W_Q, "grad_W_K": grad_W_K, "grad_W_V": grad_W_V, "grad_W_O": grad_W_O, "grad_weight_N2": grad_weight_N2, "grad_W_gate": grad_W_gate, "grad_W_up": grad_W_up, "grad_W_down": grad_W_down}
     return outputs, {"normed_N1": normed_N1, "rstd_N1": rstd_N1, "weight_N1": weight_N1, "N1": N1, "W_Q": W_Q, "W_K": W_K, "W_V": W_V, "C_x": C_x, "N_x": N_x, "K_turned": K_turned, "Q_turned": Q_turned, "A": A, "M": M, "V": V, "O": O, "W_O": W_O, "normed_N2": normed_N2, "rstd_N2": rstd_N2, "weight_N2": weight_N2, "N2": N2, "W_gate": W_gate, "W_up": W_up, "H_1": H_1, "B": B, "U": U, "grad_Y": grad_Y, "H": H, "W_down": W_down, "grad_H_1": grad_H_1, "grad_H": grad_H, "grad_B": grad_B, "grad_U": grad_U, "grad_N2": grad_N2, "grad_normed_N2": grad_normed_N2, "r": r, "grad_X1": grad_X1, "grad_A": grad_A, "r2": r2, "grad_O": grad_O, "grad_S": grad_S, "grad_V": grad_V, "grad_K": grad_K, "grad_Q": grad_Q, "grad_N1": grad_N1, "grad_normed_N1": grad_normed_N1, "r3": r3}
@@ -382,14 +382,14 @@ def backward(
     D = dgrad_X.shape[-1]
     pairs = dgrad_W_Q.shape[-1]
     dr3 = -(xp.sum(dgrad_X * normed_N1, axis=-1) * rstd_N1)
-    dgrad_normed_N1 = dgrad_X * rstd_N1[..., None] + ((1/D) * dr3)[..., None] * normed_N1
+    dgrad_normed_N1 = dgrad_X * rstd_N1[..., None] + ((1/max(D, 1)) * dr3)[..., None] * normed_N1
     dgrad_N1 = dgrad_normed_N1 * weight_N1[..., None, :] + dgrad_weight_N1[..., None, :] * normed_N1
     dgrad_Q = xp.moveaxis(matmul(xp, N1, dgrad_W_Q, axes=(1, 1, 4)), -5, -3) + xp.moveaxis(matmul(xp, dgrad_N1, W_Q, axes=(1, 1, 4)), -5, -3)
     dgrad_K = xp.moveaxis(matmul(xp, N1, dgrad_W_K, axes=(1, 1, 3)), -4, -3) + xp.moveaxis(matmul(xp, dgrad_N1, W_K, axes=(1, 1, 3)), -4, -3)
     dgrad_V = xp.moveaxis(matmul(xp, N1, dgrad_W_V, axes=(1, 1, 2)), -3, -2) + xp.moveaxis(matmul(xp, dgrad_N1, W_V, axes=(1, 1, 2)), -3, -2)
     dgrad_Q_turned = C_x[..., None, None, :, None, :] * dgrad_Q + N_x[..., None, None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dgrad_Q, -2, -5), axes=(1, 1, 4)), -5, -2)
     dgrad_K_turned = C_x[..., None, :, None, :] * dgrad_K + N_x[..., None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dgrad_K, -2, -4), axes=(1, 1, 3)), -4, -2)
-    dgrad_S = (1 / math.sqrt(pairs)) * (((1/2)*math.sqrt(2)) * matmul(xp, dgrad_Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1)) + ((1/2)*math.sqrt(2)) * matmul(xp, Q_turned, xp.moveaxis(dgrad_K_turned, -3, -1), axes=(2, 2, 1)))
+    dgrad_S = (1 / math.sqrt(max(pairs, 1))) * (((1/2)*math.sqrt(2)) * matmul(xp, dgrad_Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1)) + ((1/2)*math.sqrt(2)) * matmul(xp, Q_turned, xp.moveaxis(dgrad_K_turned, -3, -1), axes=(2, 2, 1)))
     dr2 = -xp.sum(visible_only(xp, A * dgrad_S, M[..., None, None, :, :]), axis=-1)
     dgrad_A = visible_only(xp, A * (dgrad_S + dr2[..., None]), M[..., None, None, :, :])
     dgrad_O = visible_matmul(xp, A, dgrad_V, M[..., None, None, :, :], axes=(2, 1, 1)) + visible_matmul(xp, dgrad_A, V, M[..., None, None, :, :], axes=(2, 1, 1))
@@ -397,7 +397,7 @@ def backward(
     if dgrad_X is not None:
         dgrad_X1 = dgrad_X + dgrad_X1
     dr = -(xp.sum(dgrad_X1 * normed_N2, axis=-1) * rstd_N2)
-    dgrad_normed_N2 = dgrad_X1 * rstd_N2[..., None] + ((1/D) * dr)[..., None] * normed_N2
+    dgrad_normed_N2 = dgrad_X1 * rstd_N2[..., None] + ((1/max(D, 1)) * dr)[..., None] * normed_N2
     dgrad_N2 = dgrad_normed_N2 * weight_N2[..., None, :] + dgrad_weight_N2[..., None, :] * normed_N2
     dgrad_U = N2 @ dgrad_W_gate + dgrad_N2 @ W_gate
     dgrad_B = N2 @ dgrad_W_up + dgrad_N2 @ W_up
@@ -413,16 +413,16 @@ def backward(
     dW_gate = N2.mT @ dU + dgrad_N2.mT @ grad_U
     dN2 = dU @ W_gate.mT + dB @ W_up.mT + grad_U @ dgrad_W_gate.mT + grad_B @ dgrad_W_up.mT
     dweight_N2 = xp.sum(dN2 * normed_N2, axis=-2) + xp.sum(dgrad_normed_N2 * grad_N2, axis=-2)
-    dnormed_N2 = dN2 * weight_N2[..., None, :] + dgrad_weight_N2[..., None, :] * grad_N2 + ((1/D) * dr)[..., None] * grad_normed_N2 - dgrad_X1 * r[..., None] * rstd_N2[..., None]
+    dnormed_N2 = dN2 * weight_N2[..., None, :] + dgrad_weight_N2[..., None, :] * grad_N2 + ((1/max(D, 1)) * dr)[..., None] * grad_normed_N2 - dgrad_X1 * r[..., None] * rstd_N2[..., None]
     r4 = xp.sum(dnormed_N2 * normed_N2, axis=-1) + dr * r + xp.sum(dgrad_X1 * grad_normed_N2, axis=-1) * rstd_N2
-    dX1 = rstd_N2[..., None] * (dnormed_N2 - normed_N2 * ((1/D) * r4)[..., None])
+    dX1 = rstd_N2[..., None] * (dnormed_N2 - normed_N2 * ((1/max(D, 1)) * r4)[..., None])
     dW_O = matmul(xp, O.mT, dX1, axes=(3, 1, 1)) + matmul(xp, dgrad_O.mT, grad_X1, axes=(3, 1, 1))
     dO = xp.moveaxis(matmul(xp, dX1, xp.moveaxis(W_O, -1, -4), axes=(1, 1, 3)), -4, -2) + xp.moveaxis(matmul(xp, grad_X1, xp.moveaxis(dgrad_W_O, -1, -4), axes=(1, 1, 3)), -4, -2)
     dA = dgrad_S * (grad_A - r2[..., None]) + matmul(xp, dO, V.mT, axes=(2, 1, 1)) + matmul(xp, grad_O, dgrad_V.mT, axes=(2, 1, 1)) + dr2[..., None] * grad_A
     r5 = xp.sum(visible_only(xp, A * dA, M[..., None, None, :, :]), axis=-1)
     dS = visible_only(xp, A * (dA - r5[..., None]), M[..., None, None, :, :])
-    dK_turned = (1 / math.sqrt(pairs)) * (((1/2)*math.sqrt(2)) * visible_matmul(xp, xp.moveaxis(dS, -1, -3), Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2)) + ((1/2)*math.sqrt(2)) * visible_matmul(xp, xp.moveaxis(grad_S, -1, -3), dgrad_Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2)))
-    dQ_turned = (1 / math.sqrt(pairs)) * (((1/2)*math.sqrt(2)) * visible_matmul(xp, dS, K_turned, M[..., None, None, :, :], axes=(2, 1, 2)) + ((1/2)*math.sqrt(2)) * visible_matmul(xp, grad_S, dgrad_K_turned, M[..., None, None, :, :], axes=(2, 1, 2)))
+    dK_turned = (1 / math.sqrt(max(pairs, 1))) * (((1/2)*math.sqrt(2)) * visible_matmul(xp, xp.moveaxis(dS, -1, -3), Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2)) + ((1/2)*math.sqrt(2)) * visible_matmul(xp, xp.moveaxis(grad_S, -1, -3), dgrad_Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2)))
+    dQ_turned = (1 / math.sqrt(max(pairs, 1))) * (((1/2)*math.sqrt(2)) * visible_matmul(xp, dS, K_turned, M[..., None, None, :, :], axes=(2, 1, 2)) + ((1/2)*math.sqrt(2)) * visible_matmul(xp, grad_S, dgrad_K_turned, M[..., None, None, :, :], axes=(2, 1, 2)))
     dV = visible_matmul(xp, xp.moveaxis(A, -1, -3), dO, M.mT[..., None, :, None, :], axes=(1, 2, 1)) + visible_matmul(xp, xp.moveaxis(dgrad_A, -1, -3), grad_O, M.mT[..., None, :, None, :], axes=(1, 2, 1))
     dW_V = matmul(xp, N1.mT, xp.moveaxis(dV, -3, -2), axes=(1, 1, 2)) + matmul(xp, dgrad_N1.mT, xp.moveaxis(grad_V, -3, -2), axes=(1, 1, 2))
     dK = C_x[..., None, :, None, :] * dK_turned - N_x[..., None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dK_turned, -2, -4), axes=(1, 1, 3)), -4, -2)
@@ -431,8 +431,8 @@ def backward(
     dW_Q = matmul(xp, N1.mT, xp.moveaxis(dQ, -3, -5), axes=(1, 1, 4)) + matmul(xp, dgrad_N1.mT, xp.moveaxis(grad_Q, -3, -5), axes=(1, 1, 4))
     dN1 = matmul(xp, xp.moveaxis(dK, -4, -2), xp.moveaxis(W_K, (-2, -1, -4), (-4, -2, -1)), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(dQ, (-3, -2, -4, -5), (-5, -4, -3, -2)), xp.moveaxis(W_Q, (-2, -3, -4, -1, -5), (-5, -4, -3, -2, -1)), axes=(1, 4, 1)) + matmul(xp, xp.moveaxis(dV, -3, -2), xp.moveaxis(W_V, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(grad_K, -4, -2), xp.moveaxis(dgrad_W_K, (-2, -1, -4), (-4, -2, -1)), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(grad_Q, (-3, -2, -4, -5), (-5, -4, -3, -2)), xp.moveaxis(dgrad_W_Q, (-2, -3, -4, -1, -5), (-5, -4, -3, -2, -1)), axes=(1, 4, 1)) + matmul(xp, xp.moveaxis(grad_V, -3, -2), xp.moveaxis(dgrad_W_V, -3, -1), axes=(1, 2, 1))
     dweight_N1 = xp.sum(dN1 * normed_N1, axis=-2) + xp.sum(dgrad_normed_N1 * grad_N1, axis=-2)
-    dnormed_N1 = dN1 * weight_N1[..., None, :] + dgrad_weight_N1[..., None, :] * grad_N1 + ((1/D) * dr3)[..., None] * grad_normed_N1 - dgrad_X * r3[..., None] * rstd_N1[..., None]
+    dnormed_N1 = dN1 * weight_N1[..., None, :] + dgrad_weight_N1[..., None, :] * grad_N1 + ((1/max(D, 1)) * dr3)[..., None] * grad_normed_N1 - dgrad_X * r3[..., None] * rstd_N1[..., None]
     r6 = xp.sum(dnormed_N1 * normed_N1, axis=-1) + dr3 * r3
-    r7 = (1/D) * xp.sum(dgrad_X * grad_normed_N1, axis=-1)
-    dX = rstd_N1[..., None] * (dnormed_N1 - normed_N1 * ((1/D) * r6)[..., None]) + dX1 - normed_N1 * r7[..., None] * (rstd_N1 ** 2)[..., None]
+    r7 = (1/max(D, 1)) * xp.sum(dgrad_X * grad_normed_N1, axis=-1)
+    dX = rstd_N1[..., None] * (dnormed_N1 - normed_N1 * ((1/max(D, 1)) * r6)[..., None]) + dX1 - normed_N1 * r7[..., None] * (rstd_N1 ** 2)[..., None]
     return {"X": dX, "weight_N1": dweight_N1, "W_Q": dW_Q, "W_K": dW_K, "W_V": dW_V, "W_O": dW_O, "weight_N2": dweight_N2, "W_gate": dW_gate, "W_up": dW_up, "W_down": dW_down, "grad_Y": dgrad_Y}

@@ -157,10 +157,10 @@ def forward(
     D = X.shape[-1]
     n = X.shape[-2]
     pairs = W_Q.shape[-1]
-    C_x = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position[..., None])
-    N_x = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position[..., None])
+    C_x = xp.cos((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position[..., None])
+    N_x = xp.sin((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position[..., None])
     M = xp.arange(n)[None, :] <= xp.arange(n)[:, None]
-    rstd_N1 = 1 / xp.sqrt((1/D) * xp.sum(X ** 2, axis=-1) + eps)
+    rstd_N1 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(X ** 2, axis=-1) + eps)
     normed_N1 = X * rstd_N1[..., None]
     N1 = normed_N1 * weight_N1[..., None, :]
     Q = xp.moveaxis(matmul(xp, N1, W_Q, axes=(1, 1, 4)), -5, -3)
@@ -168,14 +168,14 @@ def forward(
     V = xp.moveaxis(matmul(xp, N1, W_V, axes=(1, 1, 2)), -3, -2)
     Q_turned = C_x[..., None, None, :, None, :] * Q + N_x[..., None, None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -2, -5), axes=(1, 1, 4)), -5, -2)
     K_turned = C_x[..., None, :, None, :] * K + N_x[..., None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(K, -2, -4), axes=(1, 1, 3)), -4, -2)
-    S = (1 / math.sqrt(2*pairs)) * matmul(xp, Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1))
+    S = (1 / math.sqrt(2*max(pairs, 1))) * matmul(xp, Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1))
     S_max = visible_max(xp, S, M[..., None, None, :, :])
     E = visible_only(xp, xp.exp(S - S_max[..., None]), M[..., None, None, :, :])
     Z = xp.sum(E, axis=-1)
     A = visible_only(xp, E / Z[..., None], M[..., None, None, :, :])
     O = visible_matmul(xp, A, V, M[..., None, None, :, :], axes=(2, 1, 1))
     X1 = matmul(xp, xp.moveaxis(O, (-2, -4), (-4, -2)), xp.moveaxis(W_O, -4, -3), axes=(1, 3, 1)) + X
-    rstd_N2 = 1 / xp.sqrt((1/D) * xp.sum(X1 ** 2, axis=-1) + eps)
+    rstd_N2 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(X1 ** 2, axis=-1) + eps)
     normed_N2 = X1 * rstd_N2[..., None]
     N2 = normed_N2 * weight_N2[..., None, :]
     U = N2 @ W_gate
@@ -183,7 +183,7 @@ def forward(
     H_1 = sigmoid(xp, U)
     H = B * H_1 * U
     Y = H @ W_down + X1
-    trstd_N1 = (-1/D) * (xp.sum(normed_N1 * tX, axis=-1) * rstd_N1 ** 2)
+    trstd_N1 = (-1/max(D, 1)) * (xp.sum(normed_N1 * tX, axis=-1) * rstd_N1 ** 2)
     tnormed_N1 = X * trstd_N1[..., None] + rstd_N1[..., None] * tX
     tN1 = normed_N1 * tweight_N1[..., None, :] + tnormed_N1 * weight_N1[..., None, :]
     tQ = xp.moveaxis(matmul(xp, N1, tW_Q, axes=(1, 1, 4)), -5, -3) + xp.moveaxis(matmul(xp, tN1, W_Q, axes=(1, 1, 4)), -5, -3)
@@ -191,7 +191,7 @@ def forward(
     tV = xp.moveaxis(matmul(xp, N1, tW_V, axes=(1, 1, 2)), -3, -2) + xp.moveaxis(matmul(xp, tN1, W_V, axes=(1, 1, 2)), -3, -2)
     tQ_turned = C_x[..., None, None, :, None, :] * tQ + N_x[..., None, None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(tQ, -2, -5), axes=(1, 1, 4)), -5, -2)
     tK_turned = C_x[..., None, :, None, :] * tK + N_x[..., None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(tK, -2, -4), axes=(1, 1, 3)), -4, -2)
-    tS = (1 / math.sqrt(pairs)) * (((1/2)*math.sqrt(2)) * matmul(xp, tQ_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1)) + ((1/2)*math.sqrt(2)) * matmul(xp, Q_turned, xp.moveaxis(tK_turned, -3, -1), axes=(2, 2, 1)))
+    tS = (1 / math.sqrt(max(pairs, 1))) * (((1/2)*math.sqrt(2)) * matmul(xp, tQ_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1)) + ((1/2)*math.sqrt(2)) * matmul(xp, Q_turned, xp.moveaxis(tK_turned, -3, -1), axes=(2, 2, 1)))
     tA = visible_only(
         xp,
         A * (tS - xp.sum(visible_only(xp, A * tS, M[..., None, None, :, :]), axis=-1)[..., None]),
@@ -199,7 +199,7 @@ def forward(
     )
     tO = visible_matmul(xp, A, tV, M[..., None, None, :, :], axes=(2, 1, 1)) + visible_matmul(xp, tA, V, M[..., None, None, :, :], axes=(2, 1, 1))
     tX1 = matmul(xp, xp.moveaxis(O, (-2, -4), (-4, -2)), xp.moveaxis(tW_O, -4, -3), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(tO, (-2, -4), (-4, -2)), xp.moveaxis(W_O, -4, -3), axes=(1, 3, 1)) + tX
-    trstd_N2 = (-1/D) * (xp.sum(normed_N2 * tX1, axis=-1) * rstd_N2 ** 2)
+    trstd_N2 = (-1/max(D, 1)) * (xp.sum(normed_N2 * tX1, axis=-1) * rstd_N2 ** 2)
     tnormed_N2 = X1 * trstd_N2[..., None] + rstd_N2[..., None] * tX1
     tN2 = normed_N2 * tweight_N2[..., None, :] + tnormed_N2 * weight_N2[..., None, :]
     tU = N2 @ tW_gate + tN2 @ W_gate

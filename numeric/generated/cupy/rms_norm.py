@@ -43,7 +43,7 @@ def forward(X: Array, weight: Array, *, eps: float = 1/100000) -> tuple[dict[str
         Y[i,x] = normed_Y[i,x] weight[x]
     """
     D = X.shape[-1]
-    rstd_Y = 1 / xp.sqrt((1/D) * xp.sum(X ** 2, axis=-1) + eps)
+    rstd_Y = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(X ** 2, axis=-1) + eps)
     normed_Y = X * rstd_Y[..., None]
     Y = normed_Y * weight[..., None, :]
     outputs = {"Y": Y}
@@ -66,6 +66,6 @@ def backward(dY: Array, *, normed_Y: Array, weight: Array, rstd_Y: Array) -> dic
     D = dY.shape[-1]
     dweight = xp.sum(dY * normed_Y, axis=-2)
     dnormed_Y = dY * weight[..., None, :]
-    r = (1/D) * xp.sum(dnormed_Y * normed_Y, axis=-1)
+    r = (1/max(D, 1)) * xp.sum(dnormed_Y * normed_Y, axis=-1)
     dX = rstd_Y[..., None] * (dnormed_Y - normed_Y * r[..., None])
     return {"X": dX, "weight": dweight}

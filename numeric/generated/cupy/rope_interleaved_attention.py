@@ -82,11 +82,11 @@ def forward(
     pairs = Q.shape[-2]
     if scale is None:
         scale = 1 / math.sqrt(2*max(pairs, 1))
-    C_q = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
-    N_q = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
+    C_q = xp.cos((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
+    N_q = xp.sin((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
     Q_turned = C_q[..., None] * Q + N_q[..., None] * matmul(xp, Q, (xp.arange(2)[:, None] - xp.arange(2)[None, :]).mT, axes=(2, 1, 1))
-    C_k = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
-    N_k = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
+    C_k = xp.cos((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
+    N_k = xp.sin((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
     K_turned = C_k[..., None] * K + N_k[..., None] * matmul(xp, K, (xp.arange(2)[:, None] - xp.arange(2)[None, :]).mT, axes=(2, 1, 1))
     M = all_of(mask, None if bias is None else bias != -xp.inf)
     S = scale * matmul(xp, Q_turned.mT, xp.moveaxis(K_turned, (-1, -3), (-3, -1)), axes=(1, 2, 1))

@@ -18,7 +18,7 @@ SIGNATURE = Signature(
     program="cross_entropy",
     inputs=(
         TensorSpec("Z", ("n", "T"), "real", "logits"),
-        TensorSpec("targets", ("n",), "integer", "the right tokens; negative ones are ignored", below="T"),
+        TensorSpec("targets", ("n",), "integer", "the right tokens; negative ones are ignored", below="T", negative=True),
     ),
     parameters=(
         ParameterSpec("temperature", "real", "divides the logits"),

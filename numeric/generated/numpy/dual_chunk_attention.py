@@ -91,36 +91,36 @@ def forward(
     if scale is None:
         scale = 1 / math.sqrt(2*max(pairs, 1))
     C_k = xp.cos(
-        xp.remainder(xp.arange(m), chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
+        xp.remainder(xp.arange(m), chunk)[..., None] * (base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :],
     )
     N_k = xp.sin(
-        xp.remainder(xp.arange(m), chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
+        xp.remainder(xp.arange(m), chunk)[..., None] * (base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :],
     )
     K_turned = C_k[..., None, :] * K + N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(K, -3, -2), axes=(1, 1, 2)), -3, -2)
     C_inner = xp.cos(
-        xp.remainder(xp.arange(n), chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
+        xp.remainder(xp.arange(n), chunk)[..., None] * (base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :],
     )
     N_inner = xp.sin(
-        xp.remainder(xp.arange(n), chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
+        xp.remainder(xp.arange(n), chunk)[..., None] * (base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :],
     )
     Q_inner = C_inner[..., None, :] * Q + N_inner[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -3, -2), axes=(1, 1, 2)), -3, -2)
     S_inner = scale * matmul(xp, Q_inner, xp.moveaxis(K_turned, -3, -1), axes=(1, 2, 1))
     C_next = xp.cos(
-        minimum(xp, chunk + local - 1, xp.remainder(xp.arange(n), chunk) + chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
+        minimum(xp, chunk + local - 1, xp.remainder(xp.arange(n), chunk) + chunk)[..., None] * (base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :],
     )
     N_next = xp.sin(
-        minimum(xp, chunk + local - 1, xp.remainder(xp.arange(n), chunk) + chunk)[..., None] * (base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
+        minimum(xp, chunk + local - 1, xp.remainder(xp.arange(n), chunk) + chunk)[..., None] * (base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :],
     )
     Q_next = C_next[..., None, :] * Q + N_next[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -3, -2), axes=(1, 1, 2)), -3, -2)
     S_next = scale * matmul(xp, Q_next, xp.moveaxis(K_turned, -3, -1), axes=(1, 2, 1))
     C_far = filled(
         xp,
-        xp.cos((longest - 1) * base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
+        xp.cos((longest - 1) * base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :],
         (n, pairs),
     )
     N_far = filled(
         xp,
-        xp.sin((longest - 1) * base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :],
+        xp.sin((longest - 1) * base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :],
         (n, pairs),
     )
     Q_far = C_far[..., None, :] * Q + N_far[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -3, -2), axes=(1, 1, 2)), -3, -2)

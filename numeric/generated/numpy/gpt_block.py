@@ -120,24 +120,24 @@ def forward(
     d = W_Q.shape[-1]
     n = X.shape[-2]
     M = xp.arange(n)[None, :] <= xp.arange(n)[:, None]
-    mean_N1 = (1/D) * xp.sum(X, axis=-1)
+    mean_N1 = (1/max(D, 1)) * xp.sum(X, axis=-1)
     centred_N1 = X - mean_N1[..., None]
-    rstd_N1 = 1 / xp.sqrt((1/D) * xp.sum(centred_N1 ** 2, axis=-1) + eps)
+    rstd_N1 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_N1 ** 2, axis=-1) + eps)
     normed_N1 = centred_N1 * rstd_N1[..., None]
     N1 = normed_N1 * weight_N1[..., None, :] + shift_N1[..., None, :]
     Q = xp.moveaxis(matmul(xp, N1, W_Q, axes=(1, 1, 2)), -3, -2) + b_Q[..., None, :]
     K = xp.moveaxis(matmul(xp, N1, W_K, axes=(1, 1, 2)), -3, -2) + b_K[..., None, :]
     V = xp.moveaxis(matmul(xp, N1, W_V, axes=(1, 1, 2)), -3, -2) + b_V[..., None, :]
-    S = (1 / math.sqrt(d)) * (Q @ K.mT)
+    S = (1 / math.sqrt(max(d, 1))) * (Q @ K.mT)
     S_max = visible_max(xp, S, M[..., None, :, :])
     E = visible_only(xp, xp.exp(S - S_max[..., None]), M[..., None, :, :])
     Z = xp.sum(E, axis=-1)
     A = visible_only(xp, E / Z[..., None], M[..., None, :, :])
     O = visible_matmul(xp, A, V, M[..., None, :, :])
     X1 = matmul(xp, xp.moveaxis(O, -3, -2), W_O, axes=(1, 2, 1)) + X + b_O[..., None, :]
-    mean_N2 = (1/D) * xp.sum(X1, axis=-1)
+    mean_N2 = (1/max(D, 1)) * xp.sum(X1, axis=-1)
     centred_N2 = X1 - mean_N2[..., None]
-    rstd_N2 = 1 / xp.sqrt((1/D) * xp.sum(centred_N2 ** 2, axis=-1) + eps)
+    rstd_N2 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_N2 ** 2, axis=-1) + eps)
     normed_N2 = centred_N2 * rstd_N2[..., None]
     N2 = normed_N2 * weight_N2[..., None, :] + shift_N2[..., None, :]
     U = N2 @ W_up + b_up[..., None, :]
@@ -236,8 +236,8 @@ def backward(
     dweight_N2 = xp.sum(dN2 * normed_N2, axis=-2)
     dshift_N2 = xp.sum(dN2, axis=-2)
     dnormed_N2 = dN2 * weight_N2[..., None, :]
-    r = (1/D) * xp.sum(dnormed_N2, axis=-1)
-    r2 = (1/D) * xp.sum(dnormed_N2 * normed_N2, axis=-1)
+    r = (1/max(D, 1)) * xp.sum(dnormed_N2, axis=-1)
+    r2 = (1/max(D, 1)) * xp.sum(dnormed_N2 * normed_N2, axis=-1)
     dX1 = rstd_N2[..., None] * (dnormed_N2 - normed_N2 * r2[..., None] - r[..., None])
     if dY is not None:
         dX1 = dX1 + dY
@@ -250,17 +250,17 @@ def backward(
     dV = visible_matmul(xp, A.mT, dO, M.mT[..., None, :, :])
     dW_V = matmul(xp, N1.mT, xp.moveaxis(dV, -3, -2), axes=(1, 1, 2))
     db_V = xp.sum(dV, axis=-2)
-    dK = (1 / math.sqrt(d)) * visible_matmul(xp, dS.mT, Q, M.mT[..., None, :, :])
+    dK = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS.mT, Q, M.mT[..., None, :, :])
     dW_K = matmul(xp, N1.mT, xp.moveaxis(dK, -3, -2), axes=(1, 1, 2))
     db_K = xp.sum(dK, axis=-2)
-    dQ = (1 / math.sqrt(d)) * visible_matmul(xp, dS, K, M[..., None, :, :])
+    dQ = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS, K, M[..., None, :, :])
     dW_Q = matmul(xp, N1.mT, xp.moveaxis(dQ, -3, -2), axes=(1, 1, 2))
     db_Q = xp.sum(dQ, axis=-2)
     dN1 = matmul(xp, xp.moveaxis(dK, -3, -2), xp.moveaxis(W_K, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dQ, -3, -2), xp.moveaxis(W_Q, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV, -3, -2), xp.moveaxis(W_V, -3, -1), axes=(1, 2, 1))
     dweight_N1 = xp.sum(dN1 * normed_N1, axis=-2)
     dshift_N1 = xp.sum(dN1, axis=-2)
     dnormed_N1 = dN1 * weight_N1[..., None, :]
-    r4 = (1/D) * xp.sum(dnormed_N1, axis=-1)
-    r5 = (1/D) * xp.sum(dnormed_N1 * normed_N1, axis=-1)
+    r4 = (1/max(D, 1)) * xp.sum(dnormed_N1, axis=-1)
+    r5 = (1/max(D, 1)) * xp.sum(dnormed_N1 * normed_N1, axis=-1)
     dX = rstd_N1[..., None] * (dnormed_N1 - normed_N1 * r5[..., None] - r4[..., None]) + dX1
     return {"X": dX, "weight_N1": dweight_N1, "shift_N1": dshift_N1, "W_Q": dW_Q, "b_Q": db_Q, "W_K": dW_K, "b_K": db_K, "W_V": dW_V, "b_V": db_V, "W_O": dW_O, "b_O": db_O, "weight_N2": dweight_N2, "shift_N2": dshift_N2, "W_up": dW_up, "b_up": db_up, "W_down": dW_down, "b_down": db_down}

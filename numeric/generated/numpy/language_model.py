@@ -27,7 +27,7 @@ SIGNATURE = Signature(
     program="language_model",
     inputs=(
         TensorSpec("tokens", ("n",), "integer", "token numbers", below="T"),
-        TensorSpec("targets", ("n",), "integer", "the right tokens; negative ones are ignored", below="T"),
+        TensorSpec("targets", ("n",), "integer", "the right tokens; negative ones are ignored", below="T", negative=True),
         TensorSpec("W_E", ("T", "D"), "real", "one row for each token of the vocabulary"),
         TensorSpec("W_P", ("n", "D"), "real", "one row for each position"),
         TensorSpec("weight_N1_1", ("D",), "real", "multiplies each coordinate of N1"),
@@ -231,57 +231,57 @@ def forward(
     M = xp.arange(n)[None, :] <= xp.arange(n)[:, None]
     M_banded = (xp.arange(n)[None, :] > (xp.arange(n) - window)[..., None]) & M
     X = gathered(xp, W_E, tokens, 1, 1) + W_P
-    mean_N1_1 = (1/D) * xp.sum(X, axis=-1)
+    mean_N1_1 = (1/max(D, 1)) * xp.sum(X, axis=-1)
     centred_N1_1 = X - mean_N1_1[..., None]
-    rstd_N1_1 = 1 / xp.sqrt((1/D) * xp.sum(centred_N1_1 ** 2, axis=-1) + eps)
+    rstd_N1_1 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_N1_1 ** 2, axis=-1) + eps)
     normed_N1_1 = centred_N1_1 * rstd_N1_1[..., None]
     N1_1 = normed_N1_1 * weight_N1_1[..., None, :] + shift_N1_1[..., None, :]
     Q_1 = xp.moveaxis(matmul(xp, N1_1, W_Q_1, axes=(1, 1, 2)), -3, -2) + b_Q_1[..., None, :]
     K_1 = xp.moveaxis(matmul(xp, N1_1, W_K_1, axes=(1, 1, 2)), -3, -2) + b_K_1[..., None, :]
     V_1 = xp.moveaxis(matmul(xp, N1_1, W_V_1, axes=(1, 1, 2)), -3, -2) + b_V_1[..., None, :]
-    S_1 = (1 / math.sqrt(d)) * (Q_1 @ K_1.mT)
+    S_1 = (1 / math.sqrt(max(d, 1))) * (Q_1 @ K_1.mT)
     S_1_max = visible_max(xp, S_1, M[..., None, :, :])
     E = visible_only(xp, xp.exp(S_1 - S_1_max[..., None]), M[..., None, :, :])
     Z2 = xp.sum(E, axis=-1)
     A_1 = visible_only(xp, E / Z2[..., None], M[..., None, :, :])
     O_1 = visible_matmul(xp, A_1, V_1, M[..., None, :, :])
     X1_1 = matmul(xp, xp.moveaxis(O_1, -3, -2), W_O_1, axes=(1, 2, 1)) + X + b_O_1[..., None, :]
-    mean_N2_1 = (1/D) * xp.sum(X1_1, axis=-1)
+    mean_N2_1 = (1/max(D, 1)) * xp.sum(X1_1, axis=-1)
     centred_N2_1 = X1_1 - mean_N2_1[..., None]
-    rstd_N2_1 = 1 / xp.sqrt((1/D) * xp.sum(centred_N2_1 ** 2, axis=-1) + eps)
+    rstd_N2_1 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_N2_1 ** 2, axis=-1) + eps)
     normed_N2_1 = centred_N2_1 * rstd_N2_1[..., None]
     N2_1 = normed_N2_1 * weight_N2_1[..., None, :] + shift_N2_1[..., None, :]
     U_1 = N2_1 @ W_up_1 + b_up_1[..., None, :]
     H_1_1 = xp.tanh((math.sqrt(2)/math.sqrt(math.pi)) * ((8943/200000) * U_1 ** 3 + U_1))
     H_1 = (1/2) * (U_1 * (H_1_1 + 1))
     Y_1 = H_1 @ W_down_1 + X1_1 + b_down_1[..., None, :]
-    mean_N1_2 = (1/D) * xp.sum(Y_1, axis=-1)
+    mean_N1_2 = (1/max(D, 1)) * xp.sum(Y_1, axis=-1)
     centred_N1_2 = Y_1 - mean_N1_2[..., None]
-    rstd_N1_2 = 1 / xp.sqrt((1/D) * xp.sum(centred_N1_2 ** 2, axis=-1) + eps)
+    rstd_N1_2 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_N1_2 ** 2, axis=-1) + eps)
     normed_N1_2 = centred_N1_2 * rstd_N1_2[..., None]
     N1_2 = normed_N1_2 * weight_N1_2[..., None, :] + shift_N1_2[..., None, :]
     Q_2 = xp.moveaxis(matmul(xp, N1_2, W_Q_2, axes=(1, 1, 2)), -3, -2) + b_Q_2[..., None, :]
     K_2 = xp.moveaxis(matmul(xp, N1_2, W_K_2, axes=(1, 1, 2)), -3, -2) + b_K_2[..., None, :]
     V_2 = xp.moveaxis(matmul(xp, N1_2, W_V_2, axes=(1, 1, 2)), -3, -2) + b_V_2[..., None, :]
-    S_2 = (1 / math.sqrt(d)) * (Q_2 @ K_2.mT)
+    S_2 = (1 / math.sqrt(max(d, 1))) * (Q_2 @ K_2.mT)
     S_2_max = visible_max(xp, S_2, M_banded[..., None, :, :])
     E2 = visible_only(xp, xp.exp(S_2 - S_2_max[..., None]), M_banded[..., None, :, :])
     Z3 = xp.sum(E2, axis=-1)
     A_2 = visible_only(xp, E2 / Z3[..., None], M_banded[..., None, :, :])
     O_2 = visible_matmul(xp, A_2, V_2, M_banded[..., None, :, :])
     X1_2 = matmul(xp, xp.moveaxis(O_2, -3, -2), W_O_2, axes=(1, 2, 1)) + Y_1 + b_O_2[..., None, :]
-    mean_N2_2 = (1/D) * xp.sum(X1_2, axis=-1)
+    mean_N2_2 = (1/max(D, 1)) * xp.sum(X1_2, axis=-1)
     centred_N2_2 = X1_2 - mean_N2_2[..., None]
-    rstd_N2_2 = 1 / xp.sqrt((1/D) * xp.sum(centred_N2_2 ** 2, axis=-1) + eps)
+    rstd_N2_2 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_N2_2 ** 2, axis=-1) + eps)
     normed_N2_2 = centred_N2_2 * rstd_N2_2[..., None]
     N2_2 = normed_N2_2 * weight_N2_2[..., None, :] + shift_N2_2[..., None, :]
     U_2 = N2_2 @ W_up_2 + b_up_2[..., None, :]
     H_2_1 = xp.tanh((math.sqrt(2)/math.sqrt(math.pi)) * ((8943/200000) * U_2 ** 3 + U_2))
     H_2 = (1/2) * (U_2 * (H_2_1 + 1))
     Y_2 = H_2 @ W_down_2 + X1_2 + b_down_2[..., None, :]
-    mean_N_out = (1/D) * xp.sum(Y_2, axis=-1)
+    mean_N_out = (1/max(D, 1)) * xp.sum(Y_2, axis=-1)
     centred_N_out = Y_2 - mean_N_out[..., None]
-    rstd_N_out = 1 / xp.sqrt((1/D) * xp.sum(centred_N_out ** 2, axis=-1) + eps)
+    rstd_N_out = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_N_out ** 2, axis=-1) + eps)
     normed_N_out = centred_N_out * rstd_N_out[..., None]
     N_out = normed_N_out * weight_N_out[..., None, :] + shift_N_out[..., None, :]
     Z = N_out @ W_E.mT
@@ -474,8 +474,8 @@ def backward(
     dweight_N_out = xp.sum(dN_out * normed_N_out, axis=-2)
     dshift_N_out = xp.sum(dN_out, axis=-2)
     dnormed_N_out = dN_out * weight_N_out[..., None, :]
-    r = (1/D) * xp.sum(dnormed_N_out, axis=-1)
-    r2 = (1/D) * xp.sum(dnormed_N_out * normed_N_out, axis=-1)
+    r = (1/max(D, 1)) * xp.sum(dnormed_N_out, axis=-1)
+    r2 = (1/max(D, 1)) * xp.sum(dnormed_N_out * normed_N_out, axis=-1)
     dY_2 = rstd_N_out[..., None] * (dnormed_N_out - normed_N_out * r2[..., None] - r[..., None])
     dW_down_2 = H_2.mT @ dY_2
     db_down_2 = xp.sum(dY_2, axis=-2)
@@ -488,8 +488,8 @@ def backward(
     dweight_N2_2 = xp.sum(dN2_2 * normed_N2_2, axis=-2)
     dshift_N2_2 = xp.sum(dN2_2, axis=-2)
     dnormed_N2_2 = dN2_2 * weight_N2_2[..., None, :]
-    r3 = (1/D) * xp.sum(dnormed_N2_2, axis=-1)
-    r4 = (1/D) * xp.sum(dnormed_N2_2 * normed_N2_2, axis=-1)
+    r3 = (1/max(D, 1)) * xp.sum(dnormed_N2_2, axis=-1)
+    r4 = (1/max(D, 1)) * xp.sum(dnormed_N2_2 * normed_N2_2, axis=-1)
     dX1_2 = rstd_N2_2[..., None] * (dnormed_N2_2 - normed_N2_2 * r4[..., None] - r3[..., None]) + dY_2
     dW_O_2 = matmul(xp, O_2.mT, dX1_2, axes=(2, 1, 1))
     db_O_2 = xp.sum(dX1_2, axis=-2)
@@ -500,18 +500,18 @@ def backward(
     dV_2 = visible_matmul(xp, A_2.mT, dO_2, M_banded.mT[..., None, :, :])
     dW_V_2 = matmul(xp, N1_2.mT, xp.moveaxis(dV_2, -3, -2), axes=(1, 1, 2))
     db_V_2 = xp.sum(dV_2, axis=-2)
-    dK_2 = (1 / math.sqrt(d)) * visible_matmul(xp, dS_2.mT, Q_2, M_banded.mT[..., None, :, :])
+    dK_2 = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS_2.mT, Q_2, M_banded.mT[..., None, :, :])
     dW_K_2 = matmul(xp, N1_2.mT, xp.moveaxis(dK_2, -3, -2), axes=(1, 1, 2))
     db_K_2 = xp.sum(dK_2, axis=-2)
-    dQ_2 = (1 / math.sqrt(d)) * visible_matmul(xp, dS_2, K_2, M_banded[..., None, :, :])
+    dQ_2 = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS_2, K_2, M_banded[..., None, :, :])
     dW_Q_2 = matmul(xp, N1_2.mT, xp.moveaxis(dQ_2, -3, -2), axes=(1, 1, 2))
     db_Q_2 = xp.sum(dQ_2, axis=-2)
     dN1_2 = matmul(xp, xp.moveaxis(dK_2, -3, -2), xp.moveaxis(W_K_2, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dQ_2, -3, -2), xp.moveaxis(W_Q_2, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV_2, -3, -2), xp.moveaxis(W_V_2, -3, -1), axes=(1, 2, 1))
     dweight_N1_2 = xp.sum(dN1_2 * normed_N1_2, axis=-2)
     dshift_N1_2 = xp.sum(dN1_2, axis=-2)
     dnormed_N1_2 = dN1_2 * weight_N1_2[..., None, :]
-    r6 = (1/D) * xp.sum(dnormed_N1_2, axis=-1)
-    r7 = (1/D) * xp.sum(dnormed_N1_2 * normed_N1_2, axis=-1)
+    r6 = (1/max(D, 1)) * xp.sum(dnormed_N1_2, axis=-1)
+    r7 = (1/max(D, 1)) * xp.sum(dnormed_N1_2 * normed_N1_2, axis=-1)
     dY_1 = rstd_N1_2[..., None] * (dnormed_N1_2 - normed_N1_2 * r7[..., None] - r6[..., None]) + dX1_2
     dW_down_1 = H_1.mT @ dY_1
     db_down_1 = xp.sum(dY_1, axis=-2)
@@ -524,8 +524,8 @@ def backward(
     dweight_N2_1 = xp.sum(dN2_1 * normed_N2_1, axis=-2)
     dshift_N2_1 = xp.sum(dN2_1, axis=-2)
     dnormed_N2_1 = dN2_1 * weight_N2_1[..., None, :]
-    r8 = (1/D) * xp.sum(dnormed_N2_1, axis=-1)
-    r9 = (1/D) * xp.sum(dnormed_N2_1 * normed_N2_1, axis=-1)
+    r8 = (1/max(D, 1)) * xp.sum(dnormed_N2_1, axis=-1)
+    r9 = (1/max(D, 1)) * xp.sum(dnormed_N2_1 * normed_N2_1, axis=-1)
     dX1_1 = rstd_N2_1[..., None] * (dnormed_N2_1 - normed_N2_1 * r9[..., None] - r8[..., None]) + dY_1
     dW_O_1 = matmul(xp, O_1.mT, dX1_1, axes=(2, 1, 1))
     db_O_1 = xp.sum(dX1_1, axis=-2)
@@ -536,18 +536,18 @@ def backward(
     dV_1 = visible_matmul(xp, A_1.mT, dO_1, M.mT[..., None, :, :])
     dW_V_1 = matmul(xp, N1_1.mT, xp.moveaxis(dV_1, -3, -2), axes=(1, 1, 2))
     db_V_1 = xp.sum(dV_1, axis=-2)
-    dK_1 = (1 / math.sqrt(d)) * visible_matmul(xp, dS_1.mT, Q_1, M.mT[..., None, :, :])
+    dK_1 = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS_1.mT, Q_1, M.mT[..., None, :, :])
     dW_K_1 = matmul(xp, N1_1.mT, xp.moveaxis(dK_1, -3, -2), axes=(1, 1, 2))
     db_K_1 = xp.sum(dK_1, axis=-2)
-    dQ_1 = (1 / math.sqrt(d)) * visible_matmul(xp, dS_1, K_1, M[..., None, :, :])
+    dQ_1 = (1 / math.sqrt(max(d, 1))) * visible_matmul(xp, dS_1, K_1, M[..., None, :, :])
     dW_Q_1 = matmul(xp, N1_1.mT, xp.moveaxis(dQ_1, -3, -2), axes=(1, 1, 2))
     db_Q_1 = xp.sum(dQ_1, axis=-2)
     dN1_1 = matmul(xp, xp.moveaxis(dK_1, -3, -2), xp.moveaxis(W_K_1, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dQ_1, -3, -2), xp.moveaxis(W_Q_1, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(dV_1, -3, -2), xp.moveaxis(W_V_1, -3, -1), axes=(1, 2, 1))
     dweight_N1_1 = xp.sum(dN1_1 * normed_N1_1, axis=-2)
     dshift_N1_1 = xp.sum(dN1_1, axis=-2)
     dnormed_N1_1 = dN1_1 * weight_N1_1[..., None, :]
-    r11 = (1/D) * xp.sum(dnormed_N1_1, axis=-1)
-    r12 = (1/D) * xp.sum(dnormed_N1_1 * normed_N1_1, axis=-1)
+    r11 = (1/max(D, 1)) * xp.sum(dnormed_N1_1, axis=-1)
+    r12 = (1/max(D, 1)) * xp.sum(dnormed_N1_1 * normed_N1_1, axis=-1)
     dX = rstd_N1_1[..., None] * (dnormed_N1_1 - normed_N1_1 * r12[..., None] - r11[..., None]) + dX1_1
     dW_E = as_numbers(xp, xp.arange(T)[:, None] == tokens[..., None, :], dloss) @ dX + visible_matmul(xp, dZ.mT, N_out, (targets >= 0)[..., None, :])
     dW_P = dX

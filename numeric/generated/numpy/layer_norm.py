@@ -53,9 +53,9 @@ def forward(
         Y[i,x] = normed_Y[i,x] weight[x] + shift[x]
     """
     D = X.shape[-1]
-    mean_Y = (1/D) * xp.sum(X, axis=-1)
+    mean_Y = (1/max(D, 1)) * xp.sum(X, axis=-1)
     centred_Y = X - mean_Y[..., None]
-    rstd_Y = 1 / xp.sqrt((1/D) * xp.sum(centred_Y ** 2, axis=-1) + eps)
+    rstd_Y = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(centred_Y ** 2, axis=-1) + eps)
     normed_Y = centred_Y * rstd_Y[..., None]
     Y = normed_Y * weight[..., None, :] + shift[..., None, :]
     outputs = {"Y": Y}
@@ -81,7 +81,7 @@ def backward(dY: Array, *, normed_Y: Array, weight: Array, rstd_Y: Array) -> dic
     dweight = xp.sum(dY * normed_Y, axis=-2)
     dshift = xp.sum(dY, axis=-2)
     dnormed_Y = dY * weight[..., None, :]
-    r = (1/D) * xp.sum(dnormed_Y, axis=-1)
-    r2 = (1/D) * xp.sum(dnormed_Y * normed_Y, axis=-1)
+    r = (1/max(D, 1)) * xp.sum(dnormed_Y, axis=-1)
+    r2 = (1/max(D, 1)) * xp.sum(dnormed_Y * normed_Y, axis=-1)
     dX = rstd_Y[..., None] * (dnormed_Y - normed_Y * r2[..., None] - r[..., None])
     return {"X": dX, "weight": dweight, "shift": dshift}

@@ -105,10 +105,10 @@ def forward(
     D = X.shape[-1]
     n = X.shape[-2]
     pairs = W_Q.shape[-1]
-    C_x = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position[..., None])
-    N_x = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position[..., None])
+    C_x = xp.cos((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position[..., None])
+    N_x = xp.sin((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position[..., None])
     M = xp.arange(n)[None, :] <= xp.arange(n)[:, None]
-    rstd_N1 = 1 / xp.sqrt((1/D) * xp.sum(X ** 2, axis=-1) + eps)
+    rstd_N1 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(X ** 2, axis=-1) + eps)
     normed_N1 = X * rstd_N1[..., None]
     N1 = normed_N1 * weight_N1[..., None, :]
     Q = xp.moveaxis(matmul(xp, N1, W_Q, axes=(1, 1, 4)), -5, -3)
@@ -116,14 +116,14 @@ def forward(
     V = xp.moveaxis(matmul(xp, N1, W_V, axes=(1, 1, 2)), -3, -2)
     Q_turned = C_x[..., None, None, :, None, :] * Q + N_x[..., None, None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -2, -5), axes=(1, 1, 4)), -5, -2)
     K_turned = C_x[..., None, :, None, :] * K + N_x[..., None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(K, -2, -4), axes=(1, 1, 3)), -4, -2)
-    S = (1 / math.sqrt(2*pairs)) * matmul(xp, Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1))
+    S = (1 / math.sqrt(2*max(pairs, 1))) * matmul(xp, Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1))
     S_max = visible_max(xp, S, M[..., None, None, :, :])
     E = visible_only(xp, xp.exp(S - S_max[..., None]), M[..., None, None, :, :])
     Z = xp.sum(E, axis=-1)
     A = visible_only(xp, E / Z[..., None], M[..., None, None, :, :])
     O = visible_matmul(xp, A, V, M[..., None, None, :, :], axes=(2, 1, 1))
     X1 = matmul(xp, xp.moveaxis(O, (-2, -4), (-4, -2)), xp.moveaxis(W_O, -4, -3), axes=(1, 3, 1)) + X
-    rstd_N2 = 1 / xp.sqrt((1/D) * xp.sum(X1 ** 2, axis=-1) + eps)
+    rstd_N2 = 1 / xp.sqrt((1/max(D, 1)) * xp.sum(X1 ** 2, axis=-1) + eps)
     normed_N2 = X1 * rstd_N2[..., None]
     N2 = normed_N2 * weight_N2[..., None, :]
     U = N2 @ W_gate
@@ -222,7 +222,7 @@ def backward(
     dN2 = dU @ W_gate.mT + dB @ W_up.mT
     dweight_N2 = xp.sum(dN2 * normed_N2, axis=-2)
     dnormed_N2 = dN2 * weight_N2[..., None, :]
-    r = (1/D) * xp.sum(dnormed_N2 * normed_N2, axis=-1)
+    r = (1/max(D, 1)) * xp.sum(dnormed_N2 * normed_N2, axis=-1)
     dX1 = rstd_N2[..., None] * (dnormed_N2 - normed_N2 * r[..., None])
     if dY is not None:
         dX1 = dX1 + dY
@@ -231,8 +231,8 @@ def backward(
     dA = matmul(xp, dO, V.mT, axes=(2, 1, 1))
     r2 = xp.sum(visible_only(xp, A * dA, M[..., None, None, :, :]), axis=-1)
     dS = visible_only(xp, A * (dA - r2[..., None]), M[..., None, None, :, :])
-    dK_turned = (1 / math.sqrt(2*pairs)) * visible_matmul(xp, xp.moveaxis(dS, -1, -3), Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2))
-    dQ_turned = (1 / math.sqrt(2*pairs)) * visible_matmul(xp, dS, K_turned, M[..., None, None, :, :], axes=(2, 1, 2))
+    dK_turned = (1 / math.sqrt(2*max(pairs, 1))) * visible_matmul(xp, xp.moveaxis(dS, -1, -3), Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2))
+    dQ_turned = (1 / math.sqrt(2*max(pairs, 1))) * visible_matmul(xp, dS, K_turned, M[..., None, None, :, :], axes=(2, 1, 2))
     dV = visible_matmul(xp, xp.moveaxis(A, -1, -3), dO, M.mT[..., None, :, None, :], axes=(1, 2, 1))
     dW_V = matmul(xp, N1.mT, xp.moveaxis(dV, -3, -2), axes=(1, 1, 2))
     dK = C_x[..., None, :, None, :] * dK_turned - N_x[..., None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dK_turned, -2, -4), axes=(1, 1, 3)), -4, -2)
@@ -242,6 +242,6 @@ def backward(
     dN1 = matmul(xp, xp.moveaxis(dK, -4, -2), xp.moveaxis(W_K, (-2, -1, -4), (-4, -2, -1)), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(dQ, (-3, -2, -4, -5), (-5, -4, -3, -2)), xp.moveaxis(W_Q, (-2, -3, -4, -1, -5), (-5, -4, -3, -2, -1)), axes=(1, 4, 1)) + matmul(xp, xp.moveaxis(dV, -3, -2), xp.moveaxis(W_V, -3, -1), axes=(1, 2, 1))
     dweight_N1 = xp.sum(dN1 * normed_N1, axis=-2)
     dnormed_N1 = dN1 * weight_N1[..., None, :]
-    r3 = (1/D) * xp.sum(dnormed_N1 * normed_N1, axis=-1)
+    r3 = (1/max(D, 1)) * xp.sum(dnormed_N1 * normed_N1, axis=-1)
     dX = rstd_N1[..., None] * (dnormed_N1 - normed_N1 * r3[..., None]) + dX1
     return {"X": dX, "weight_N1": dweight_N1, "W_Q": dW_Q, "W_K": dW_K, "W_V": dW_V, "W_O": dW_O, "weight_N2": dweight_N2, "W_gate": dW_gate, "W_up": dW_up, "W_down": dW_down}

@@ -77,7 +77,7 @@ def forward(
     if scale is None:
         scale = 1 / math.sqrt(max(d, 1))
     if reach is None:
-        reach = math.floor((1/2)*max(distances, 1) - 1/2)
+        reach = math.floor((1/2)*distances - 1/2)
     Q_scaled = scale * Q
     M = all_of(mask, None if bias is None else bias != -xp.inf)
     S = Q_scaled @ K.mT + gathered(xp, table, minimum(xp, reach, maximum(xp, -reach, xp.arange(m)[None, :] - xp.arange(n)[:, None])) + reach, 2, 0)

@@ -81,11 +81,11 @@ def forward(
     pairs = Q.shape[-1]
     if scale is None:
         scale = 1 / math.sqrt(2*max(pairs, 1))
-    C_q = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
-    N_q = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
+    C_q = xp.cos((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
+    N_q = xp.sin((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position_q[..., None])
     Q_turned = C_q[..., None, :] * Q + N_q[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(Q, -3, -2), axes=(1, 1, 2)), -3, -2)
-    C_k = xp.cos((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
-    N_k = xp.sin((base ** ((-1/pairs) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
+    C_k = xp.cos((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
+    N_k = xp.sin((base ** ((-1/max(pairs, 1)) * xp.arange(pairs)))[..., None, :] * position_k[..., None])
     K_turned = C_k[..., None, :] * K + N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(K, -3, -2), axes=(1, 1, 2)), -3, -2)
     M = all_of(mask, None if bias is None else bias != -xp.inf)
     S = scale * matmul(xp, Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(1, 2, 1))

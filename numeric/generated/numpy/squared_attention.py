@@ -69,7 +69,7 @@ def forward(
     S = Q_scaled @ K.mT
     if bias is not None:
         S = S + bias
-    A = visible_only(xp, (1/m) * maximum(xp, 0, S) ** 2, M)
+    A = visible_only(xp, (1/max(m, 1)) * maximum(xp, 0, S) ** 2, M)
     O = visible_matmul(xp, A, V, M)
     outputs = {"O": O}
     return outputs, {"A": A, "M": M, "V": V, "S": S, "K": K, "Q_scaled": Q_scaled, "scale": scale}
@@ -102,7 +102,7 @@ def backward(
     m = A.shape[-1]
     dV = visible_matmul(xp, A.mT, dO, None if M is None else M.mT)
     dA = dO @ V.mT
-    dS = visible_only(xp, (2/m) * (maximum(xp, 0, S) * dA), all_of(M, S > 0))
+    dS = visible_only(xp, (2/max(m, 1)) * (maximum(xp, 0, S) * dA), all_of(M, S > 0))
     dQ = scale * visible_matmul(xp, dS, K, all_of(M, S > 0))
     dK = visible_matmul(xp, dS.mT, Q_scaled, all_of(None if M is None else M.mT, S.mT > 0))
     dbias = dS
