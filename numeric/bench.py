@@ -73,6 +73,50 @@ def run(repeats: int) -> None:
         _show(f"attention forward + backward, float32, [batch, heads, n, d] = {shape}", medians, "torch")
 
 
+def stack(repeats: int) -> None:
+    """Time to derive a stack of Llama blocks, per definition: a plot, flat where the time grows with the size alone."""
+    from sympy.core.cache import clear_cache
+
+    from derive.calculus import backward
+    from derive.forward.blocks import llama_block
+    from derive.printers.derivation import page
+
+    def body(layers: int, *, printed: bool = False) -> Callable[[], object]:
+        source = llama_block(layers)
+
+        def run() -> object:
+            clear_cache()
+            derivation = backward(source)
+            return page(derivation, "index") if printed else derivation
+
+        return run
+
+    one = interleaved({"derive, compact and print": body(1, printed=True)}, repeats)
+    _show("One llama_block, all gradients, SymPy imported, caches cleared (aim: below 5 s)", one, None)
+    sizes = (1, 2, 4, 8, 16, 32)
+    medians = interleaved({str(layers): body(layers) for layers in sizes}, max(repeats // 5, 1))
+    out, table = console(), Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    out.print(Text("Stacked llama blocks: time to derive, for each definition of both passes", style="bold"))
+    for column in ("blocks", "definitions", "seconds", "ms per definition"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    counts = {layers: _definitions(layers) for layers in sizes}
+    each = {layers: 1e3 * medians[str(layers)] / counts[layers] for layers in sizes}
+    for layers, spent in each.items():
+        bar = "█" * round(40 * spent / max(each.values()))
+        table.add_row(str(layers), str(counts[layers]), f"{medians[str(layers)]:.2f}", f"{spent:.2f}", bar)
+    out.print(table)
+
+
+def _definitions(layers: int) -> int:
+    """The definitions of a stack's forward and backward pass."""
+    from derive.calculus import backward
+    from derive.forward.blocks import llama_block
+
+    made = backward(llama_block(layers))
+    return len(made.forward.definitions) + len(made.derived.definitions)
+
+
 def _torch_body(*arrays: object) -> Callable[[], object] | None:
     try:
         import torch
@@ -104,5 +148,5 @@ def _show(title: str, medians: Mapping[str, float], peer: str | None) -> None:
     out.print(table)
 
 
-BENCHMARKS: dict[str, Callable[[int], None]] = {"derive": derive, "run": run}
+BENCHMARKS: dict[str, Callable[[int], None]] = {"derive": derive, "run": run, "stack": stack}
 """The benchmarks by name, as ``backprove bench`` knows them."""

@@ -224,21 +224,23 @@ def _sizes(name: str, text: str, known: list[str]) -> dict[str, int]:
 
 @app.command()
 def document(
-    out: Annotated[Path, typer.Option(help="Where worked_example.md and .html go.")] = Path("docs/generated"),
+    out: Annotated[Path, typer.Option(help="Where worked_example.md and .html, and programs.md, go.")] = Path(
+        "docs/generated"
+    ),
     input: Annotated[Path | None, typer.Option(help='JSON of your own: {"Q": [[1, "1/2"]], "K": …, "V": …}.')] = None,
     notation: Annotated[Convention, typer.Option(help="Positions as rows or as columns.")] = "row",
 ) -> None:
-    """Write the worked example: every formula, number, mistake and answer from the derivation."""
+    """Write the worked example and the page of programs: every formula, number and answer from the derivations."""
     for path in _document(out, input, notation):
         print(f"wrote {path}")
 
 
 def _document(out: Path, given: Path | None, notation: Convention) -> tuple[Path, ...]:
-    from derive.document import Inputs, parse_inputs, worked_example, write_documents
+    from derive.document import Inputs, parse_inputs, worked_example, write_documents, write_programs
 
     inputs = Inputs() if given is None else parse_inputs(_text(given))
     page = worked_example(inputs.matrices or None, notation=notation, scale=inputs.scale)
-    return write_documents(out, page)
+    return write_documents(out, page) + (write_programs(out) if given is None else ())
 
 
 def _text(path: Path) -> str:
@@ -251,7 +253,7 @@ def _text(path: Path) -> str:
 @app.command()
 def bench(
     what: Annotated[
-        str, typer.Argument(help="derive (time to derive) or run (against a peer, if installed).")
+        str, typer.Argument(help="derive (time to derive), stack (of blocks) or run (against a peer, if installed).")
     ] = "derive",
     repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians are printed.")] = 15,
 ) -> None:

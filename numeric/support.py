@@ -71,7 +71,7 @@ def gathered(xp: Any, values: Array, index: Array, new: int, rest: int) -> Array
     InputError: there is something to look up, and no entry to look it up in.
     """
     if values.shape[-1 - rest] == 0 and math.prod(index.shape):
-        raise InputError(f"an entry is looked up in a table of shape {tuple(values.shape)}, which has none; give it one")
+        raise InputError(f"an entry is looked up in a table of shape {tuple(values.shape)}, which has none")
     own = index.shape[index.ndim - new :]
     flat = xp.reshape(index, (*index.shape[: index.ndim - new], math.prod(own), *(1 for _ in range(rest))))
     flat = xp.clip(flat, 0, max(values.shape[-1 - rest] - 1, 0))

@@ -69,9 +69,12 @@ def test_any_axis_may_be_empty(name: str) -> None:
     looked_up = {s.below for s in kernel.signature.inputs if s.below}
     for empty in set(kernel.signature.sizes) - looked_up:
         sizes = {n: 0 if n == empty else 2 + k % 2 for k, n in enumerate(kernel.signature.sizes)}
+        refused = ""
         try:
             made = run_of(kernel, device, Sample(name, sizes, (2,), "float64", 0))
-        except numeric.InputError as refused:
-            assert "table" in str(refused) or any(f"{empty}*" in d for s in kernel.signature.inputs for d in s.axes)
+        except numeric.InputError as error:
+            refused = str(error)
+        if refused:
+            assert "table" in refused or any(f"{empty}*" in d for s in kernel.signature.inputs for d in s.axes)
             continue
         assert all(not np.isnan(a).any() for a in (*made.outputs.values(), *made.gradients.values())), empty

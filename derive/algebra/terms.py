@@ -173,7 +173,8 @@ def _grouped(expr: sp.Expr) -> sp.Expr:
     for term, powers in parts.items():
         for base, power in powers.items():
             if base.atoms(sp.Indexed):
-                holders.setdefault(base**power, []).append(term)
+                shared = base if power.is_positive else base**power  # of positive powers, the least is taken out
+                holders.setdefault(shared, []).append(term)
     best = max(holders.values(), key=lambda terms: (len(terms), -_place(expr, terms[0])), default=[])
     if len(best) < 2:
         return expr

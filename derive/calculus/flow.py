@@ -2,7 +2,7 @@
 
 A *statistic* (a mean, a variance, a logarithm of a sum) holds one number for what it reduces. Its cotangent,
 and that of a tensor shifted by it, is written out where it lands instead of getting a name: only there does
-it meet the factors with which it spells something shorter.
+it meet the factors with which it spells something shorter. So does that of f(u) where u·f(u) is computed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Flow:
         outputs = {o.name for o in program.outputs}
         for definition in program.definitions:
             self._follow(definition, outputs)
+        self._write_out_functions(program, outputs)
         seen: set[str] = set()
         for definition in program.definitions:
             new = {str(t.name) for t in self.mentioned[definition.name]} - seen
@@ -52,6 +53,21 @@ class Flow:
         shifted = name not in self.statistics and self._is_shift(definition.value, tensors)
         if (name in self.statistics or shifted) and len(self._lands[name]) == 1 and name not in outputs:
             self.unnamed.add(name)
+
+    def _write_out_functions(self, program: Program, outputs: set[str]) -> None:
+        """Leave f(u) without a cotangent of its own where it is used beside u alone, as in u·f(u)."""
+        users: dict[str, list[str]] = {}
+        for definition in program.definitions:
+            for tensor in self.mentioned[definition.name]:
+                users.setdefault(str(tensor.name), []).append(definition.name)
+        for definition in program.definitions:
+            entries = definition.value.atoms(Entry)
+            if definition.name in outputs or not isinstance(definition.value, sp.Function) or len(entries) != 1:
+                continue
+            (argument,), using = entries, users.get(definition.name, [])
+            elementwise = argument.indices == definition.target.indices
+            if elementwise and len(using) == 1 and argument.tensor in self.mentioned[using[0]]:
+                self.unnamed.add(definition.name)
 
     def _reduces(self, definition: Definition, entries: list[Entry]) -> bool:
         """Whether every tensor that a definition mentions is summed (or picked from), or is a statistic itself."""

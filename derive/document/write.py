@@ -7,6 +7,7 @@ from pathlib import Path
 from derive.document.html import to_html
 from derive.document.markdown import to_markdown
 from derive.document.model import Document
+from derive.document.programs import programs_page
 from derive.errors import DocumentError
 from derive.files import write_whole
 
@@ -23,7 +24,17 @@ def write_documents(directory: Path, document: Document) -> tuple[Path, ...]:
     ------
     DocumentError: the directory cannot be written; files that were there are as they were.
     """
-    texts = {directory / f"{STEM}.md": to_markdown(document), directory / f"{STEM}.html": to_html(document)}
+    return _written(
+        directory, {directory / f"{STEM}.md": to_markdown(document), directory / f"{STEM}.html": to_html(document)}
+    )
+
+
+def write_programs(directory: Path) -> tuple[Path, ...]:
+    """Write the page of all programs, ``programs.md``, into a directory; errors are those of a document."""
+    return _written(directory, {directory / "programs.md": programs_page()})
+
+
+def _written(directory: Path, texts: dict[Path, str]) -> tuple[Path, ...]:
     try:
         write_whole(texts)
     except OSError as error:

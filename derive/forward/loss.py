@@ -51,10 +51,10 @@ def mean_loss(p: Builder, Z: Tensor, targets: Tensor, temperature: sp.Expr) -> T
     """Define the mean of −log softmax(Z/τ) at the targets; a negative target is ignored."""
     S = p.define("S", (i, t), Z[i, t] / temperature)
     p.define("P", (i, t), softmax(S[i, t], over=t))
-    counted = Indicator(targets[i] >= 0)
-    N = p.define("N", (), sp.Max(Total(counted, i), 1))
+    counted = p.define("counted", (i,), Indicator(targets[i] >= 0), values="boolean")
+    N = p.define("N", (), sp.Max(Total(counted[i], i), 1))
     surprise = logsumexp(S[i, t], over=t) - S[i, targets[i]]
-    nll = p.define("nll", (i,), counted * surprise)
+    nll = p.define("nll", (i,), counted[i] * surprise)
     return p.define("loss", (), Total(nll[i], i) / N[()])
 
 

@@ -42,8 +42,9 @@ def forward(Z: Array, targets: Array, *, temperature: float = 1) -> tuple[dict[s
 
         S[i,t] = Z[i,t]/temperature
         P[i,t] = exp(S[i,t])/(Σ_t′ exp(S[i,t′]))
-        N = Max(1, Σ_i [targets[i] ≥ 0])
-        nll[i] = [targets[i] ≥ 0] (log(Σ_t exp(S[i,t])) − S[i,targets[i]])
+        counted[i] = [targets[i] ≥ 0]
+        N = Max(1, Σ_i counted[i])
+        nll[i] = counted[i] (log(Σ_t exp(S[i,t])) − S[i,targets[i]])
         loss = Σ_i nll[i]/N
     """
     S = (1/temperature) * Z
@@ -51,29 +52,37 @@ def forward(Z: Array, targets: Array, *, temperature: float = 1) -> tuple[dict[s
     E = xp.exp(S - S_max[..., None])
     Z2 = xp.sum(E, axis=-1)
     P = E / Z2[..., None]
-    N = maximum(xp, 1, xp.sum(as_numbers(xp, targets >= 0, Z), axis=-1))
-    nll = visible_only(xp, S_max + xp.log(Z2) - gathered(xp, S, targets, 0, 0), targets >= 0)
+    counted = targets >= 0
+    N = maximum(xp, 1, xp.sum(as_numbers(xp, counted, Z), axis=-1))
+    nll = visible_only(xp, S_max + xp.log(Z2) - gathered(xp, S, targets, 0, 0), counted)
     loss = xp.sum(nll, axis=-1) / N
     outputs = {"loss": loss}
-    return outputs, {"P": P, "targets": targets, "N": N, "temperature": temperature}
+    return outputs, {"P": P, "targets": targets, "N": N, "counted": counted, "temperature": temperature}
 
 
-def backward(dloss: Array, *, P: Array, targets: Array, N: Array, temperature: float) -> dict[str, Array]:
+def backward(
+    dloss: Array,
+    *,
+    P: Array,
+    targets: Array,
+    N: Array,
+    counted: Array,
+    temperature: float,
+) -> dict[str, Array]:
     """Gradients of cross_entropy, derived from its definitions.
 
     dloss [..]: cotangent of loss
 
     Returns the gradients with respect to Z. Steps:
 
-        ∇S[i,t] = ∇loss [targets[i] ≥ 0] (P[i,t] − δ[t,targets[i]])/N    (sum, chain rule, write out, fold,
-            factor)
+        ∇S[i,t] = ∇loss counted[i] (P[i,t] − δ[t,targets[i]])/N    (sum, chain rule, write out, fold, factor)
         ∇Z[i,t] = ∇S[i,t]/temperature    (chain rule)
     """
     T = P.shape[-1]
     dS = visible_only(
         xp,
         dloss[..., None, None] * (P - as_numbers(xp, xp.arange(T)[None, :] == targets[..., None], dloss)) / N[..., None, None],
-        (targets >= 0)[..., None],
+        counted[..., None],
     )
     dZ = (1/temperature) * dS
     return {"Z": dZ}

@@ -5,7 +5,7 @@ Forward (Y) and backward (dX, dW_up, db_up, dW_down, db_down) for CuPy, derived 
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 26 for the plain program (X, W_up, b_up, W_down,
+Array operations of both passes, transposes being views: 24 for the plain program (X, W_up, b_up, W_down,
 b_down to Y and gradients).
 """
 
@@ -62,7 +62,7 @@ def forward(
     H = (1/2) * (U * (H_1 + 1))
     Y = H @ W_down + b_down[..., None, :]
     outputs = {"Y": Y}
-    return outputs, {"H": H, "W_down": W_down, "U": U, "H_1": H_1, "W_up": W_up, "X": X}
+    return outputs, {"H": H, "W_down": W_down, "H_1": H_1, "U": U, "W_up": W_up, "X": X}
 
 
 def backward(
@@ -70,8 +70,8 @@ def backward(
     *,
     H: Array,
     W_down: Array,
-    U: Array,
     H_1: Array,
+    U: Array,
     W_up: Array,
     X: Array,
 ) -> dict[str, Array]:
@@ -84,9 +84,8 @@ def backward(
         ∇W_down[f,x] = Σ_i H[i,f] ∇Y[i,x]    (product)
         ∇b_down[x] = Σ_i ∇Y[i,x]    (added term)
         ∇H[i,f] = Σ_x W_down[f,x] ∇Y[i,x]    (product)
-        ∇H_1[i,f] = 1/2 U[i,f] ∇H[i,f]    (chain rule)
-        ∇U[i,f] = ∇H[i,f] (1/2 H_1[i,f] + 1/2) + √2 ∇H_1[i,f] exp(−1/2 U[i,f]²)/√π    (chain rule, sum over
-            uses, factor)
+        ∇U[i,f] = ∇H[i,f] (1/2 H_1[i,f] + U[i,f] exp(−1/2 U[i,f]²)/√(2π) + 1/2)    (chain rule, sum over uses,
+            write out, factor)
         ∇X[i,x] = Σ_f W_up[x,f] ∇U[i,f]    (product)
         ∇W_up[x,f] = Σ_i X[i,x] ∇U[i,f]    (product)
         ∇b_up[f] = Σ_i ∇U[i,f]    (added term)
@@ -94,8 +93,7 @@ def backward(
     dW_down = H.mT @ dY
     db_down = xp.sum(dY, axis=-2)
     dH = dY @ W_down.mT
-    dH_1 = (1/2) * (U * dH)
-    dU = dH * ((1/2) * H_1 + (1/2)) + (math.sqrt(2)/math.sqrt(math.pi)) * (dH_1 * xp.exp((-1/2) * U ** 2))
+    dU = dH * ((1/2) * H_1 + (1 / math.sqrt(2*math.pi)) * (U * xp.exp((-1/2) * U ** 2)) + (1/2))
     dX = dU @ W_up.mT
     dW_up = X.mT @ dU
     db_up = xp.sum(dU, axis=-2)

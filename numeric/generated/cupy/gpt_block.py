@@ -5,7 +5,7 @@ dweight_N2, dshift_N2, dW_up, db_up, dW_down, db_down) for CuPy, derived from th
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 132 for the plain program (X, weight_N1, shift_N1,
+Array operations of both passes, transposes being views: 130 for the plain program (X, weight_N1, shift_N1,
 W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O, weight_N2, shift_N2, W_up, b_up, W_down, b_down to Y and gradients).
 Relies on: shift invariance.
 """
@@ -185,9 +185,8 @@ def backward(
         ∇W_down[f,x] = Σ_i H[i,f] ∇Y[i,x]    (product)
         ∇b_down[x] = Σ_i ∇Y[i,x]    (added term)
         ∇H[i,f] = Σ_x W_down[f,x] ∇Y[i,x]    (product)
-        ∇H_1[i,f] = 1/2 U[i,f] ∇H[i,f]    (chain rule)
-        ∇U[i,f] = ∇H_1[i,f] (1 − H_1[i,f]²) (26829/200000 √2 U[i,f]²/√π + √2/√π) + ∇H[i,f] (1/2 H_1[i,f] +
-            1/2)    (chain rule, sum over uses, fold, factor)
+        ∇U[i,f] = ∇H[i,f] (U[i,f] (1 − H_1[i,f]²) (26829/400000 √2 U[i,f]²/√π + 1/√(2π)) + 1/2 H_1[i,f] + 1/2)
+            (chain rule, sum over uses, write out, fold, factor)
         ∇W_up[x,f] = Σ_i N2[i,x] ∇U[i,f]    (product)
         ∇b_up[f] = Σ_i ∇U[i,f]    (added term)
         ∇N2[i,x] = Σ_f W_up[x,f] ∇U[i,f]    (product)
@@ -228,8 +227,7 @@ def backward(
     dW_down = H.mT @ dY
     db_down = xp.sum(dY, axis=-2)
     dH = dY @ W_down.mT
-    dH_1 = (1/2) * (U * dH)
-    dU = dH_1 * (1 - H_1 ** 2) * (((26829/200000)*math.sqrt(2)/math.sqrt(math.pi)) * U ** 2 + (math.sqrt(2)/math.sqrt(math.pi))) + dH * ((1/2) * H_1 + (1/2))
+    dU = dH * (U * (1 - H_1 ** 2) * (((26829/400000)*math.sqrt(2)/math.sqrt(math.pi)) * U ** 2 + (1 / math.sqrt(2*math.pi))) + (1/2) * H_1 + (1/2))
     dW_up = N2.mT @ dU
     db_up = xp.sum(dU, axis=-2)
     dN2 = dU @ W_up.mT

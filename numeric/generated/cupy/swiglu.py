@@ -4,7 +4,7 @@ Forward (Y) and backward (dX, dW_gate, dW_up, dW_down) for CuPy, derived from th
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 22 for the plain program (X, W_gate, W_up, W_down to
+Array operations of both passes, transposes being views: 19 for the plain program (X, W_gate, W_up, W_down to
 Y and gradients).
 """
 
@@ -53,7 +53,7 @@ def forward(X: Array, W_gate: Array, W_up: Array, W_down: Array) -> tuple[dict[s
     H = B * H_1 * U
     Y = H @ W_down
     outputs = {"Y": Y}
-    return outputs, {"H": H, "W_down": W_down, "B": B, "U": U, "H_1": H_1, "X": X, "W_gate": W_gate, "W_up": W_up}
+    return outputs, {"H": H, "W_down": W_down, "H_1": H_1, "U": U, "X": X, "B": B, "W_gate": W_gate, "W_up": W_up}
 
 
 def backward(
@@ -61,10 +61,10 @@ def backward(
     *,
     H: Array,
     W_down: Array,
-    B: Array,
-    U: Array,
     H_1: Array,
+    U: Array,
     X: Array,
+    B: Array,
     W_gate: Array,
     W_up: Array,
 ) -> dict[str, Array]:
@@ -76,20 +76,18 @@ def backward(
 
         ∇W_down[f,x] = Σ_i H[i,f] ∇Y[i,x]    (product)
         ∇H[i,f] = Σ_x W_down[f,x] ∇Y[i,x]    (product)
-        ∇H_1[i,f] = B[i,f] U[i,f] ∇H[i,f]    (chain rule)
         ∇B[i,f] = H_1[i,f] U[i,f] ∇H[i,f]    (chain rule)
         ∇W_up[x,f] = Σ_i X[i,x] ∇B[i,f]    (product)
-        ∇U[i,f] = H_1[i,f] (B[i,f] ∇H[i,f] + ∇H_1[i,f] − H_1[i,f] ∇H_1[i,f])    (chain rule, sum over uses,
+        ∇U[i,f] = ∇H[i,f] (H_1[i,f] (B[i,f] − H[i,f]) + H[i,f])    (chain rule, sum over uses, write out,
             fold, factor)
         ∇X[i,x] = Σ_f W_gate[x,f] ∇U[i,f] + Σ_f W_up[x,f] ∇B[i,f]    (product, sum over uses)
         ∇W_gate[x,f] = Σ_i X[i,x] ∇U[i,f]    (product)
     """
     dW_down = H.mT @ dY
     dH = dY @ W_down.mT
-    dH_1 = B * U * dH
     dB = H_1 * U * dH
     dW_up = X.mT @ dB
-    dU = H_1 * (B * dH + dH_1 - H_1 * dH_1)
+    dU = dH * (H_1 * (B - H) + H)
     dX = dU @ W_gate.mT + dB @ W_up.mT
     dW_gate = X.mT @ dU
     return {"X": dX, "W_gate": dW_gate, "W_up": dW_up, "W_down": dW_down}

@@ -7,7 +7,7 @@ dshift_N2, dW_up, db_up, dW_down, db_down, dweight_Y, dshift_Y) for NumPy, deriv
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 202 for the plain program (X, C, real, W_Q, b_Q, W_K,
+Array operations of both passes, transposes being views: 200 for the plain program (X, C, real, W_Q, b_Q, W_K,
 b_K, W_V, b_V, W_O, b_O, weight_N1, shift_N1, W_Q_cross, b_Q_cross, W_K_cross, b_K_cross, W_V_cross,
 b_V_cross, W_O_cross, b_O_cross, weight_N2, shift_N2, W_up, b_up, W_down, b_down, weight_Y, shift_Y to Y and
 gradients).
@@ -275,9 +275,8 @@ def backward(
         ∇W_down[f,x] = Σ_i H[i,f] ∇X3[i,x]    (product)
         ∇b_down[x] = Σ_i ∇X3[i,x]    (added term)
         ∇H[i,f] = Σ_x W_down[f,x] ∇X3[i,x]    (product)
-        ∇H_1[i,f] = 1/2 U[i,f] ∇H[i,f]    (chain rule)
-        ∇U[i,f] = ∇H_1[i,f] (1 − H_1[i,f]²) (26829/200000 √2 U[i,f]²/√π + √2/√π) + ∇H[i,f] (1/2 H_1[i,f] +
-            1/2)    (chain rule, sum over uses, fold, factor)
+        ∇U[i,f] = ∇H[i,f] (U[i,f] (1 − H_1[i,f]²) (26829/400000 √2 U[i,f]²/√π + 1/√(2π)) + 1/2 H_1[i,f] + 1/2)
+            (chain rule, sum over uses, write out, fold, factor)
         ∇W_up[x,f] = Σ_i N2[i,x] ∇U[i,f]    (product)
         ∇b_up[f] = Σ_i ∇U[i,f]    (added term)
         ∇N2[i,x] = Σ_f W_up[x,f] ∇U[i,f] + ∇X3[i,x]    (added term, product, sum over uses)
@@ -342,8 +341,7 @@ def backward(
     dW_down = H.mT @ dX3
     db_down = xp.sum(dX3, axis=-2)
     dH = dX3 @ W_down.mT
-    dH_1 = (1/2) * (U * dH)
-    dU = dH_1 * (1 - H_1 ** 2) * (((26829/200000)*math.sqrt(2)/math.sqrt(math.pi)) * U ** 2 + (math.sqrt(2)/math.sqrt(math.pi))) + dH * ((1/2) * H_1 + (1/2))
+    dU = dH * (U * (1 - H_1 ** 2) * (((26829/400000)*math.sqrt(2)/math.sqrt(math.pi)) * U ** 2 + (1 / math.sqrt(2*math.pi))) + (1/2) * H_1 + (1/2))
     dW_up = N2.mT @ dU
     db_up = xp.sum(dU, axis=-2)
     dN2 = dU @ W_up.mT + dX3

@@ -5,7 +5,7 @@ Forward (Y) and backward (dX, dW_up, db_up, dW_down, db_down) for NumPy, derived
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 31 for the plain program (X, W_up, b_up, W_down,
+Array operations of both passes, transposes being views: 29 for the plain program (X, W_up, b_up, W_down,
 b_down to Y and gradients).
 """
 
@@ -83,9 +83,8 @@ def backward(
         ∇W_down[f,x] = Σ_i H[i,f] ∇Y[i,x]    (product)
         ∇b_down[x] = Σ_i ∇Y[i,x]    (added term)
         ∇H[i,f] = Σ_x W_down[f,x] ∇Y[i,x]    (product)
-        ∇H_1[i,f] = 1/2 U[i,f] ∇H[i,f]    (chain rule)
-        ∇U[i,f] = ∇H_1[i,f] (1 − H_1[i,f]²) (26829/200000 √2 U[i,f]²/√π + √2/√π) + ∇H[i,f] (1/2 H_1[i,f] +
-            1/2)    (chain rule, sum over uses, fold, factor)
+        ∇U[i,f] = ∇H[i,f] (U[i,f] (1 − H_1[i,f]²) (26829/400000 √2 U[i,f]²/√π + 1/√(2π)) + 1/2 H_1[i,f] + 1/2)
+            (chain rule, sum over uses, write out, fold, factor)
         ∇X[i,x] = Σ_f W_up[x,f] ∇U[i,f]    (product)
         ∇W_up[x,f] = Σ_i X[i,x] ∇U[i,f]    (product)
         ∇b_up[f] = Σ_i ∇U[i,f]    (added term)
@@ -93,8 +92,7 @@ def backward(
     dW_down = H.mT @ dY
     db_down = xp.sum(dY, axis=-2)
     dH = dY @ W_down.mT
-    dH_1 = (1/2) * (U * dH)
-    dU = dH_1 * (1 - H_1 ** 2) * (((26829/200000)*math.sqrt(2)/math.sqrt(math.pi)) * U ** 2 + (math.sqrt(2)/math.sqrt(math.pi))) + dH * ((1/2) * H_1 + (1/2))
+    dU = dH * (U * (1 - H_1 ** 2) * (((26829/400000)*math.sqrt(2)/math.sqrt(math.pi)) * U ** 2 + (1 / math.sqrt(2*math.pi))) + (1/2) * H_1 + (1/2))
     dX = dU @ W_up.mT
     dW_up = X.mT @ dU
     db_up = xp.sum(dU, axis=-2)

@@ -8,7 +8,7 @@ of `language_model`.
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 324 for the plain program (tokens, targets, W_E, W_P,
+Array operations of both passes, transposes being views: 320 for the plain program (tokens, targets, W_E, W_P,
 weight_N1_1, shift_N1_1, W_Q_1, b_Q_1, W_K_1, b_K_1, W_V_1, b_V_1, W_O_1, b_O_1, weight_N2_1, shift_N2_1,
 W_up_1, b_up_1, W_down_1, b_down_1, weight_N1_2, shift_N1_2, W_Q_2, b_Q_2, W_K_2, b_K_2, W_V_2, b_V_2, W_O_2,
 b_O_2, weight_N2_2, shift_N2_2, W_up_2, b_up_2, W_down_2, b_down_2, weight_N_out, shift_N_out to loss and
@@ -221,8 +221,9 @@ def forward(
         Z[i,t] = Σ_x N_out[i,x] W_E[t,x]
         S[i,t] = Z[i,t]/temperature
         P[i,t] = exp(S[i,t])/(Σ_t′ exp(S[i,t′]))
-        N = Max(1, Σ_i [targets[i] ≥ 0])
-        nll[i] = [targets[i] ≥ 0] (log(Σ_t exp(S[i,t])) − S[i,targets[i]])
+        counted[i] = [targets[i] ≥ 0]
+        N = Max(1, Σ_i counted[i])
+        nll[i] = counted[i] (log(Σ_t exp(S[i,t])) − S[i,targets[i]])
         loss = Σ_i nll[i]/N
     """
     D = W_E.shape[-1]
@@ -290,11 +291,12 @@ def forward(
     E3 = xp.exp(S - S_max[..., None])
     Z4 = xp.sum(E3, axis=-1)
     P = E3 / Z4[..., None]
-    N = maximum(xp, 1, xp.sum(as_numbers(xp, targets >= 0, W_E), axis=-1))
-    nll = visible_only(xp, S_max + xp.log(Z4) - gathered(xp, S, targets, 0, 0), targets >= 0)
+    counted = targets >= 0
+    N = maximum(xp, 1, xp.sum(as_numbers(xp, counted, W_E), axis=-1))
+    nll = visible_only(xp, S_max + xp.log(Z4) - gathered(xp, S, targets, 0, 0), counted)
     loss = xp.sum(nll, axis=-1) / N
     outputs = {"loss": loss}
-    return outputs, {"P": P, "targets": targets, "N": N, "W_E": W_E, "normed_N_out": normed_N_out, "weight_N_out": weight_N_out, "rstd_N_out": rstd_N_out, "H_2": H_2, "W_down_2": W_down_2, "U_2": U_2, "H_2_1": H_2_1, "N2_2": N2_2, "W_up_2": W_up_2, "normed_N2_2": normed_N2_2, "weight_N2_2": weight_N2_2, "rstd_N2_2": rstd_N2_2, "O_2": O_2, "W_O_2": W_O_2, "V_2": V_2, "A_2": A_2, "M_banded": M_banded, "N1_2": N1_2, "Q_2": Q_2, "K_2": K_2, "W_K_2": W_K_2, "W_Q_2": W_Q_2, "W_V_2": W_V_2, "normed_N1_2": normed_N1_2, "weight_N1_2": weight_N1_2, "rstd_N1_2": rstd_N1_2, "H_1": H_1, "W_down_1": W_down_1, "U_1": U_1, "H_1_1": H_1_1, "N2_1": N2_1, "W_up_1": W_up_1, "normed_N2_1": normed_N2_1, "weight_N2_1": weight_N2_1, "rstd_N2_1": rstd_N2_1, "O_1": O_1, "W_O_1": W_O_1, "V_1": V_1, "A_1": A_1, "M": M, "N1_1": N1_1, "Q_1": Q_1, "K_1": K_1, "W_K_1": W_K_1, "W_Q_1": W_Q_1, "W_V_1": W_V_1, "normed_N1_1": normed_N1_1, "weight_N1_1": weight_N1_1, "rstd_N1_1": rstd_N1_1, "tokens": tokens, "N_out": N_out, "temperature": temperature}
+    return outputs, {"P": P, "targets": targets, "N": N, "counted": counted, "W_E": W_E, "normed_N_out": normed_N_out, "weight_N_out": weight_N_out, "rstd_N_out": rstd_N_out, "H_2": H_2, "W_down_2": W_down_2, "U_2": U_2, "H_2_1": H_2_1, "N2_2": N2_2, "W_up_2": W_up_2, "normed_N2_2": normed_N2_2, "weight_N2_2": weight_N2_2, "rstd_N2_2": rstd_N2_2, "O_2": O_2, "W_O_2": W_O_2, "V_2": V_2, "A_2": A_2, "M_banded": M_banded, "N1_2": N1_2, "Q_2": Q_2, "K_2": K_2, "W_K_2": W_K_2, "W_Q_2": W_Q_2, "W_V_2": W_V_2, "normed_N1_2": normed_N1_2, "weight_N1_2": weight_N1_2, "rstd_N1_2": rstd_N1_2, "H_1": H_1, "W_down_1": W_down_1, "U_1": U_1, "H_1_1": H_1_1, "N2_1": N2_1, "W_up_1": W_up_1, "normed_N2_1": normed_N2_1, "weight_N2_1": weight_N2_1, "rstd_N2_1": rstd_N2_1, "O_1": O_1, "W_O_1": W_O_1, "V_1": V_1, "A_1": A_1, "M": M, "N1_1": N1_1, "Q_1": Q_1, "K_1": K_1, "W_K_1": W_K_1, "W_Q_1": W_Q_1, "W_V_1": W_V_1, "normed_N1_1": normed_N1_1, "weight_N1_1": weight_N1_1, "rstd_N1_1": rstd_N1_1, "tokens": tokens, "N_out": N_out, "temperature": temperature}
 
 
 def backward(
@@ -303,6 +305,7 @@ def backward(
     P: Array,
     targets: Array,
     N: Array,
+    counted: Array,
     W_E: Array,
     normed_N_out: Array,
     weight_N_out: Array,
@@ -366,8 +369,7 @@ def backward(
         shift_N1_2, W_Q_2, b_Q_2, W_K_2, b_K_2, W_V_2, b_V_2, W_O_2, b_O_2, weight_N2_2, shift_N2_2, W_up_2,
         b_up_2, W_down_2, b_down_2, weight_N_out and shift_N_out. Steps:
 
-        ∇S[i,t] = ∇loss [targets[i] ≥ 0] (P[i,t] − δ[t,targets[i]])/N    (sum, chain rule, write out, fold,
-            factor)
+        ∇S[i,t] = ∇loss counted[i] (P[i,t] − δ[t,targets[i]])/N    (sum, chain rule, write out, fold, factor)
         ∇Z[i,t] = ∇S[i,t]/temperature    (chain rule)
         ∇N_out[i,x] = Σ_t W_E[t,x] ∇Z[i,t]    (product)
         ∇weight_N_out[x] = Σ_i ∇N_out[i,x] normed_N_out[i,x]    (chain rule)
@@ -380,9 +382,8 @@ def backward(
         ∇W_down_2[f,x] = Σ_i H_2[i,f] ∇Y_2[i,x]    (product)
         ∇b_down_2[x] = Σ_i ∇Y_2[i,x]    (added term)
         ∇H_2[i,f] = Σ_x W_down_2[f,x] ∇Y_2[i,x]    (product)
-        ∇H_2_1[i,f] = 1/2 U_2[i,f] ∇H_2[i,f]    (chain rule)
-        ∇U_2[i,f] = ∇H_2_1[i,f] (1 − H_2_1[i,f]²) (26829/200000 √2 U_2[i,f]²/√π + √2/√π) + ∇H_2[i,f] (1/2
-            H_2_1[i,f] + 1/2)    (chain rule, sum over uses, fold, factor)
+        ∇U_2[i,f] = ∇H_2[i,f] (U_2[i,f] (1 − H_2_1[i,f]²) (26829/400000 √2 U_2[i,f]²/√π + 1/√(2π)) + 1/2
+            H_2_1[i,f] + 1/2)    (chain rule, sum over uses, write out, fold, factor)
         ∇W_up_2[x,f] = Σ_i N2_2[i,x] ∇U_2[i,f]    (product)
         ∇b_up_2[f] = Σ_i ∇U_2[i,f]    (added term)
         ∇N2_2[i,x] = Σ_f W_up_2[x,f] ∇U_2[i,f]    (product)
@@ -420,9 +421,8 @@ def backward(
         ∇W_down_1[f,x] = Σ_i H_1[i,f] ∇Y_1[i,x]    (product)
         ∇b_down_1[x] = Σ_i ∇Y_1[i,x]    (added term)
         ∇H_1[i,f] = Σ_x W_down_1[f,x] ∇Y_1[i,x]    (product)
-        ∇H_1_1[i,f] = 1/2 U_1[i,f] ∇H_1[i,f]    (chain rule)
-        ∇U_1[i,f] = ∇H_1_1[i,f] (1 − H_1_1[i,f]²) (26829/200000 √2 U_1[i,f]²/√π + √2/√π) + ∇H_1[i,f] (1/2
-            H_1_1[i,f] + 1/2)    (chain rule, sum over uses, fold, factor)
+        ∇U_1[i,f] = ∇H_1[i,f] (U_1[i,f] (1 − H_1_1[i,f]²) (26829/400000 √2 U_1[i,f]²/√π + 1/√(2π)) + 1/2
+            H_1_1[i,f] + 1/2)    (chain rule, sum over uses, write out, fold, factor)
         ∇W_up_1[x,f] = Σ_i N2_1[i,x] ∇U_1[i,f]    (product)
         ∇b_up_1[f] = Σ_i ∇U_1[i,f]    (added term)
         ∇N2_1[i,x] = Σ_f W_up_1[x,f] ∇U_1[i,f]    (product)
@@ -467,10 +467,10 @@ def backward(
     dS = visible_only(
         xp,
         dloss[..., None, None] * (P - as_numbers(xp, xp.arange(T)[None, :] == targets[..., None], dloss)) / N[..., None, None],
-        (targets >= 0)[..., None],
+        counted[..., None],
     )
     dZ = (1/temperature) * dS
-    dN_out = visible_matmul(xp, dZ, W_E, (targets >= 0)[..., None])
+    dN_out = visible_matmul(xp, dZ, W_E, counted[..., None])
     dweight_N_out = xp.sum(dN_out * normed_N_out, axis=-2)
     dshift_N_out = xp.sum(dN_out, axis=-2)
     dnormed_N_out = dN_out * weight_N_out[..., None, :]
@@ -480,8 +480,7 @@ def backward(
     dW_down_2 = H_2.mT @ dY_2
     db_down_2 = xp.sum(dY_2, axis=-2)
     dH_2 = dY_2 @ W_down_2.mT
-    dH_2_1 = (1/2) * (U_2 * dH_2)
-    dU_2 = dH_2_1 * (1 - H_2_1 ** 2) * (((26829/200000)*math.sqrt(2)/math.sqrt(math.pi)) * U_2 ** 2 + (math.sqrt(2)/math.sqrt(math.pi))) + dH_2 * ((1/2) * H_2_1 + (1/2))
+    dU_2 = dH_2 * (U_2 * (1 - H_2_1 ** 2) * (((26829/400000)*math.sqrt(2)/math.sqrt(math.pi)) * U_2 ** 2 + (1 / math.sqrt(2*math.pi))) + (1/2) * H_2_1 + (1/2))
     dW_up_2 = N2_2.mT @ dU_2
     db_up_2 = xp.sum(dU_2, axis=-2)
     dN2_2 = dU_2 @ W_up_2.mT
@@ -516,8 +515,7 @@ def backward(
     dW_down_1 = H_1.mT @ dY_1
     db_down_1 = xp.sum(dY_1, axis=-2)
     dH_1 = dY_1 @ W_down_1.mT
-    dH_1_1 = (1/2) * (U_1 * dH_1)
-    dU_1 = dH_1_1 * (1 - H_1_1 ** 2) * (((26829/200000)*math.sqrt(2)/math.sqrt(math.pi)) * U_1 ** 2 + (math.sqrt(2)/math.sqrt(math.pi))) + dH_1 * ((1/2) * H_1_1 + (1/2))
+    dU_1 = dH_1 * (U_1 * (1 - H_1_1 ** 2) * (((26829/400000)*math.sqrt(2)/math.sqrt(math.pi)) * U_1 ** 2 + (1 / math.sqrt(2*math.pi))) + (1/2) * H_1_1 + (1/2))
     dW_up_1 = N2_1.mT @ dU_1
     db_up_1 = xp.sum(dU_1, axis=-2)
     dN2_1 = dU_1 @ W_up_1.mT
@@ -549,6 +547,6 @@ def backward(
     r11 = (1/max(D, 1)) * xp.sum(dnormed_N1_1, axis=-1)
     r12 = (1/max(D, 1)) * xp.sum(dnormed_N1_1 * normed_N1_1, axis=-1)
     dX = rstd_N1_1[..., None] * (dnormed_N1_1 - normed_N1_1 * r12[..., None] - r11[..., None]) + dX1_1
-    dW_E = as_numbers(xp, xp.arange(T)[:, None] == tokens[..., None, :], dloss) @ dX + visible_matmul(xp, dZ.mT, N_out, (targets >= 0)[..., None, :])
+    dW_E = as_numbers(xp, xp.arange(T)[:, None] == tokens[..., None, :], dloss) @ dX + visible_matmul(xp, dZ.mT, N_out, counted[..., None, :])
     dW_P = dX
     return {"W_E": dW_E, "W_P": dW_P, "weight_N1_1": dweight_N1_1, "shift_N1_1": dshift_N1_1, "W_Q_1": dW_Q_1, "b_Q_1": db_Q_1, "W_K_1": dW_K_1, "b_K_1": db_K_1, "W_V_1": dW_V_1, "b_V_1": db_V_1, "W_O_1": dW_O_1, "b_O_1": db_O_1, "weight_N2_1": dweight_N2_1, "shift_N2_1": dshift_N2_1, "W_up_1": dW_up_1, "b_up_1": db_up_1, "W_down_1": dW_down_1, "b_down_1": db_down_1, "weight_N1_2": dweight_N1_2, "shift_N1_2": dshift_N1_2, "W_Q_2": dW_Q_2, "b_Q_2": db_Q_2, "W_K_2": dW_K_2, "b_K_2": db_K_2, "W_V_2": dW_V_2, "b_V_2": db_V_2, "W_O_2": dW_O_2, "b_O_2": db_O_2, "weight_N2_2": dweight_N2_2, "shift_N2_2": dshift_N2_2, "W_up_2": dW_up_2, "b_up_2": db_up_2, "W_down_2": dW_down_2, "b_down_2": db_down_2, "weight_N_out": dweight_N_out, "shift_N_out": dshift_N_out}

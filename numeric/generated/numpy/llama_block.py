@@ -5,7 +5,7 @@ NumPy, derived from the definitions of `llama_block`.
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 137 for the plain program (X, position, weight_N1,
+Array operations of both passes, transposes being views: 134 for the plain program (X, position, weight_N1,
 W_Q, W_K, W_V, W_O, weight_N2, W_gate, W_up, W_down to Y and gradients).
 Relies on: shift invariance.
 """
@@ -132,7 +132,7 @@ def forward(
     H = B * H_1 * U
     Y = H @ W_down + X1
     outputs = {"Y": Y}
-    return outputs, {"H": H, "W_down": W_down, "B": B, "U": U, "H_1": H_1, "N2": N2, "W_gate": W_gate, "W_up": W_up, "normed_N2": normed_N2, "weight_N2": weight_N2, "rstd_N2": rstd_N2, "O": O, "W_O": W_O, "V": V, "A": A, "M": M, "Q_turned": Q_turned, "K_turned": K_turned, "N1": N1, "C_x": C_x, "N_x": N_x, "W_K": W_K, "W_Q": W_Q, "W_V": W_V, "normed_N1": normed_N1, "weight_N1": weight_N1, "rstd_N1": rstd_N1}
+    return outputs, {"H": H, "W_down": W_down, "H_1": H_1, "U": U, "N2": N2, "B": B, "W_gate": W_gate, "W_up": W_up, "normed_N2": normed_N2, "weight_N2": weight_N2, "rstd_N2": rstd_N2, "O": O, "W_O": W_O, "V": V, "A": A, "M": M, "Q_turned": Q_turned, "K_turned": K_turned, "N1": N1, "C_x": C_x, "N_x": N_x, "W_K": W_K, "W_Q": W_Q, "W_V": W_V, "normed_N1": normed_N1, "weight_N1": weight_N1, "rstd_N1": rstd_N1}
 
 
 def backward(
@@ -140,10 +140,10 @@ def backward(
     *,
     H: Array,
     W_down: Array,
-    B: Array,
-    U: Array,
     H_1: Array,
+    U: Array,
     N2: Array,
+    B: Array,
     W_gate: Array,
     W_up: Array,
     normed_N2: Array,
@@ -175,10 +175,9 @@ def backward(
 
         ∇W_down[f,x] = Σ_i H[i,f] ∇Y[i,x]    (product)
         ∇H[i,f] = Σ_x W_down[f,x] ∇Y[i,x]    (product)
-        ∇H_1[i,f] = B[i,f] U[i,f] ∇H[i,f]    (chain rule)
         ∇B[i,f] = H_1[i,f] U[i,f] ∇H[i,f]    (chain rule)
         ∇W_up[x,f] = Σ_i N2[i,x] ∇B[i,f]    (product)
-        ∇U[i,f] = H_1[i,f] (B[i,f] ∇H[i,f] + ∇H_1[i,f] − H_1[i,f] ∇H_1[i,f])    (chain rule, sum over uses,
+        ∇U[i,f] = ∇H[i,f] (H_1[i,f] (B[i,f] − H[i,f]) + H[i,f])    (chain rule, sum over uses, write out,
             fold, factor)
         ∇W_gate[x,f] = Σ_i N2[i,x] ∇U[i,f]    (product)
         ∇N2[i,x] = Σ_f W_gate[x,f] ∇U[i,f] + Σ_f W_up[x,f] ∇B[i,f]    (product, sum over uses)
@@ -214,10 +213,9 @@ def backward(
     pairs = Q_turned.shape[-1]
     dW_down = H.mT @ dY
     dH = dY @ W_down.mT
-    dH_1 = B * U * dH
     dB = H_1 * U * dH
     dW_up = N2.mT @ dB
-    dU = H_1 * (B * dH + dH_1 - H_1 * dH_1)
+    dU = dH * (H_1 * (B - H) + H)
     dW_gate = N2.mT @ dU
     dN2 = dU @ W_gate.mT + dB @ W_up.mT
     dweight_N2 = xp.sum(dN2 * normed_N2, axis=-2)

@@ -6,8 +6,8 @@ dW_down, dgrad_Y) for NumPy, derived from the definitions of `llama_block_double
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 336 for the plain program (X, position, weight_N1,
-W_Q, W_K, W_V, W_O, weight_N2, W_gate, W_up, W_down, grad_Y to grad_X and gradients), 391 with grad_weight_N1,
+Array operations of both passes, transposes being views: 329 for the plain program (X, position, weight_N1,
+W_Q, W_K, W_V, W_O, weight_N2, W_gate, W_up, W_down, grad_Y to grad_X and gradients), 376 with grad_weight_N1,
 grad_W_Q, grad_W_K, grad_W_V, grad_W_O, grad_weight_N2, grad_W_gate, grad_W_up and grad_W_down.
 Relies on: shift invariance.
 """
@@ -117,10 +117,9 @@ def forward(
         H[i,f] = B[i,f] H_1[i,f] U[i,f]
         grad_W_down[f,x] = Σ_i H[i,f] grad_Y[i,x]
         grad_H[i,f] = Σ_x W_down[f,x] grad_Y[i,x]
-        grad_H_1[i,f] = B[i,f] U[i,f] grad_H[i,f]
         grad_B[i,f] = H_1[i,f] U[i,f] grad_H[i,f]
         grad_W_up[x,f] = Σ_i N2[i,x] grad_B[i,f]
-        grad_U[i,f] = H_1[i,f] (B[i,f] grad_H[i,f] + grad_H_1[i,f] − H_1[i,f] grad_H_1[i,f])
+        grad_U[i,f] = grad_H[i,f] (H_1[i,f] (B[i,f] − H[i,f]) + H[i,f])
         grad_W_gate[x,f] = Σ_i N2[i,x] grad_U[i,f]
         grad_N2[i,x] = Σ_f W_gate[x,f] grad_U[i,f] + Σ_f W_up[x,f] grad_B[i,f]
         grad_weight_N2[x] = Σ_i grad_N2[i,x] normed_N2[i,x]
@@ -179,10 +178,9 @@ def forward(
     H = B * H_1 * U
     grad_W_down = H.mT @ grad_Y
     grad_H = grad_Y @ W_down.mT
-    grad_H_1 = B * U * grad_H
     grad_B = H_1 * U * grad_H
     grad_W_up = N2.mT @ grad_B
-    grad_U = H_1 * (B * grad_H + grad_H_1 - H_1 * grad_H_1)
+    grad_U = grad_H * (H_1 * (B - H) + H)
     grad_W_gate = N2.mT @ grad_U
     grad_N2 = grad_U @ W_gate.mT + grad_B @ W_up.mT
     grad_weight_N2 = xp.sum(grad_N2 * normed_N2, axis=-2)
@@ -208,7 +206,7 @@ def forward(
     r3 = (1/max(D, 1)) * xp.sum(grad_normed_N1 * normed_N1, axis=-1)
     grad_X = rstd_N1[..., None] * (grad_normed_N1 - normed_N1 * r3[..., None]) + grad_X1
     outputs = {"grad_X": grad_X, "grad_weight_N1": grad_weight_N1, "grad_W_Q": grad_W_Q, "grad_W_K": grad_W_K, "grad_W_V": grad_W_V, "grad_W_O": grad_W_O, "grad_weight_N2": grad_weight_N2, "grad_W_gate": grad_W_gate, "grad_W_up": grad_W_up, "grad_W_down": grad_W_down}
-    return outputs, {"normed_N1": normed_N1, "rstd_N1": rstd_N1, "weight_N1": weight_N1, "N1": N1, "W_Q": W_Q, "W_K": W_K, "W_V": W_V, "C_x": C_x, "N_x": N_x, "K_turned": K_turned, "Q_turned": Q_turned, "A": A, "M": M, "V": V, "O": O, "W_O": W_O, "normed_N2": normed_N2, "rstd_N2": rstd_N2, "weight_N2": weight_N2, "N2": N2, "W_gate": W_gate, "W_up": W_up, "H_1": H_1, "B": B, "U": U, "grad_Y": grad_Y, "H": H, "W_down": W_down, "grad_H_1": grad_H_1, "grad_H": grad_H, "grad_B": grad_B, "grad_U": grad_U, "grad_N2": grad_N2, "grad_normed_N2": grad_normed_N2, "r": r, "grad_X1": grad_X1, "grad_A": grad_A, "r2": r2, "grad_O": grad_O, "grad_S": grad_S, "grad_V": grad_V, "grad_K": grad_K, "grad_Q": grad_Q, "grad_N1": grad_N1, "grad_normed_N1": grad_normed_N1, "r3": r3}
+    return outputs, {"normed_N1": normed_N1, "rstd_N1": rstd_N1, "weight_N1": weight_N1, "N1": N1, "W_Q": W_Q, "W_K": W_K, "W_V": W_V, "C_x": C_x, "N_x": N_x, "K_turned": K_turned, "Q_turned": Q_turned, "A": A, "M": M, "V": V, "O": O, "W_O": W_O, "normed_N2": normed_N2, "rstd_N2": rstd_N2, "weight_N2": weight_N2, "N2": N2, "W_gate": W_gate, "W_up": W_up, "H_1": H_1, "B": B, "H": H, "U": U, "grad_Y": grad_Y, "W_down": W_down, "grad_H": grad_H, "grad_B": grad_B, "grad_U": grad_U, "grad_N2": grad_N2, "grad_normed_N2": grad_normed_N2, "r": r, "grad_X1": grad_X1, "grad_A": grad_A, "r2": r2, "grad_O": grad_O, "grad_S": grad_S, "grad_V": grad_V, "grad_K": grad_K, "grad_Q": grad_Q, "grad_N1": grad_N1, "grad_normed_N1": grad_normed_N1, "r3": r3}
 
 
 def backward(
@@ -247,11 +245,10 @@ def backward(
     W_up: Array,
     H_1: Array,
     B: Array,
+    H: Array,
     U: Array,
     grad_Y: Array,
-    H: Array,
     W_down: Array,
-    grad_H_1: Array,
     grad_H: Array,
     grad_B: Array,
     grad_U: Array,
@@ -318,20 +315,19 @@ def backward(
         ∇grad_U[i,f] = Σ_x N2[i,x] ∇grad_W_gate[x,f] + Σ_x W_gate[x,f] ∇grad_N2[i,x]    (product, sum over
             uses)
         ∇grad_B[i,f] = Σ_x N2[i,x] ∇grad_W_up[x,f] + Σ_x W_up[x,f] ∇grad_N2[i,x]    (product, sum over uses)
-        ∇grad_H_1[i,f] = H_1[i,f] ∇grad_U[i,f] (1 − H_1[i,f])    (chain rule, factor)
-        ∇grad_H[i,f] = B[i,f] (H_1[i,f] ∇grad_U[i,f] + U[i,f] ∇grad_H_1[i,f]) + H_1[i,f] U[i,f] ∇grad_B[i,f]
+        ∇grad_H[i,f] = ∇grad_U[i,f] (H_1[i,f] (B[i,f] − H[i,f]) + H[i,f]) + H_1[i,f] U[i,f] ∇grad_B[i,f]
             (chain rule, sum over uses, factor)
         ∇W_down[f,x] = Σ_i ∇grad_H[i,f] grad_Y[i,x]    (product)
         ∇grad_Y[i,x] = Σ_f H[i,f] ∇grad_W_down[f,x] + Σ_f W_down[f,x] ∇grad_H[i,f] + ∇grad_X1[i,x]    (added
             term, product, sum over uses)
-        ∇H[i,f] = Σ_x ∇grad_W_down[f,x] grad_Y[i,x]    (product)
-        ∇H_1[i,f] = ∇grad_U[i,f] (grad_H_1[i,f] (1 − 2 H_1[i,f]) + B[i,f] grad_H[i,f]) + U[i,f] (B[i,f]
-            ∇H[i,f] + ∇grad_B[i,f] grad_H[i,f])    (chain rule, sum over uses, factor)
-        ∇B[i,f] = H_1[i,f] (U[i,f] ∇H[i,f] + ∇grad_U[i,f] grad_H[i,f]) + U[i,f] ∇grad_H_1[i,f] grad_H[i,f]
+        ∇H[i,f] = ∇grad_U[i,f] grad_H[i,f] (1 − H_1[i,f]) + Σ_x ∇grad_W_down[f,x] grad_Y[i,x]    (chain rule,
+            product, sum over uses, factor)
+        ∇H_1[i,f] = grad_H[i,f] (∇grad_U[i,f] (B[i,f] − H[i,f]) + U[i,f] ∇grad_B[i,f]) + B[i,f] U[i,f] ∇H[i,f]
             (chain rule, sum over uses, factor)
+        ∇B[i,f] = H_1[i,f] (U[i,f] ∇H[i,f] + ∇grad_U[i,f] grad_H[i,f])    (chain rule, sum over uses, factor)
         ∇W_up[x,f] = Σ_i N2[i,x] ∇B[i,f] + Σ_i ∇grad_N2[i,x] grad_B[i,f]    (product, sum over uses)
-        ∇U[i,f] = H_1[i,f] (B[i,f] ∇H[i,f] + ∇H_1[i,f] + ∇grad_B[i,f] grad_H[i,f]) + B[i,f] ∇grad_H_1[i,f]
-            grad_H[i,f] − H_1[i,f]² ∇H_1[i,f]    (chain rule, sum over uses, fold, factor)
+        ∇U[i,f] = H_1[i,f] (B[i,f] ∇H[i,f] + ∇H_1[i,f] + ∇grad_B[i,f] grad_H[i,f] − H_1[i,f] ∇H_1[i,f])
+            (chain rule, sum over uses, fold, factor)
         ∇W_gate[x,f] = Σ_i N2[i,x] ∇U[i,f] + Σ_i ∇grad_N2[i,x] grad_U[i,f]    (product, sum over uses)
         ∇N2[i,x] = Σ_f W_gate[x,f] ∇U[i,f] + Σ_f W_up[x,f] ∇B[i,f] + Σ_f ∇grad_W_gate[x,f] grad_U[i,f] + Σ_f
             ∇grad_W_up[x,f] grad_B[i,f]    (product, sum over uses)
@@ -374,10 +370,10 @@ def backward(
             sum over uses)
         ∇normed_N1[i,x] = ∇N1[i,x] weight_N1[x] + ∇grad_weight_N1[x] grad_N1[i,x] + ∇r3[i]
             grad_normed_N1[i,x]/D − ∇grad_X[i,x] r3[i] rstd_N1[i]    (chain rule, product, sum over uses)
-        r6[i] = Σ_x ∇normed_N1[i,x] normed_N1[i,x] + ∇r3[i] r3[i]    (name a reduction)
-        r7[i] = Σ_x ∇grad_X[i,x] grad_normed_N1[i,x]/D    (name a reduction)
-        ∇X[i,x] = rstd_N1[i] (∇normed_N1[i,x] − normed_N1[i,x] r6[i]/D) + ∇X1[i,x] − normed_N1[i,x] r7[i]
-            rstd_N1[i]²    (chain rule, sum over uses, added term, write out, fold, factor)
+        r6[i] = Σ_x ∇normed_N1[i,x] normed_N1[i,x] + ∇r3[i] r3[i] + rstd_N1[i] Σ_x ∇grad_X[i,x]
+            grad_normed_N1[i,x]    (name a reduction)
+        ∇X[i,x] = rstd_N1[i] (∇normed_N1[i,x] − normed_N1[i,x] r6[i]/D) + ∇X1[i,x]    (chain rule, sum over
+            uses, added term, write out, fold, factor)
     """
     D = dgrad_X.shape[-1]
     pairs = dgrad_W_Q.shape[-1]
@@ -401,15 +397,14 @@ def backward(
     dgrad_N2 = dgrad_normed_N2 * weight_N2[..., None, :] + dgrad_weight_N2[..., None, :] * normed_N2
     dgrad_U = N2 @ dgrad_W_gate + dgrad_N2 @ W_gate
     dgrad_B = N2 @ dgrad_W_up + dgrad_N2 @ W_up
-    dgrad_H_1 = H_1 * dgrad_U * (1 - H_1)
-    dgrad_H = B * (H_1 * dgrad_U + U * dgrad_H_1) + H_1 * U * dgrad_B
+    dgrad_H = dgrad_U * (H_1 * (B - H) + H) + H_1 * U * dgrad_B
     dW_down = dgrad_H.mT @ grad_Y
     dgrad_Y = H @ dgrad_W_down + dgrad_H @ W_down + dgrad_X1
-    dH = grad_Y @ dgrad_W_down.mT
-    dH_1 = dgrad_U * (grad_H_1 * (1 - 2 * H_1) + B * grad_H) + U * (B * dH + dgrad_B * grad_H)
-    dB = H_1 * (U * dH + dgrad_U * grad_H) + U * dgrad_H_1 * grad_H
+    dH = dgrad_U * grad_H * (1 - H_1) + grad_Y @ dgrad_W_down.mT
+    dH_1 = grad_H * (dgrad_U * (B - H) + U * dgrad_B) + B * U * dH
+    dB = H_1 * (U * dH + dgrad_U * grad_H)
     dW_up = N2.mT @ dB + dgrad_N2.mT @ grad_B
-    dU = H_1 * (B * dH + dH_1 + dgrad_B * grad_H) + B * dgrad_H_1 * grad_H - H_1 ** 2 * dH_1
+    dU = H_1 * (B * dH + dH_1 + dgrad_B * grad_H - H_1 * dH_1)
     dW_gate = N2.mT @ dU + dgrad_N2.mT @ grad_U
     dN2 = dU @ W_gate.mT + dB @ W_up.mT + grad_U @ dgrad_W_gate.mT + grad_B @ dgrad_W_up.mT
     dweight_N2 = xp.sum(dN2 * normed_N2, axis=-2) + xp.sum(dgrad_normed_N2 * grad_N2, axis=-2)
@@ -432,7 +427,6 @@ def backward(
     dN1 = matmul(xp, xp.moveaxis(dK, -4, -2), xp.moveaxis(W_K, (-2, -1, -4), (-4, -2, -1)), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(dQ, (-3, -2, -4, -5), (-5, -4, -3, -2)), xp.moveaxis(W_Q, (-2, -3, -4, -1, -5), (-5, -4, -3, -2, -1)), axes=(1, 4, 1)) + matmul(xp, xp.moveaxis(dV, -3, -2), xp.moveaxis(W_V, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(grad_K, -4, -2), xp.moveaxis(dgrad_W_K, (-2, -1, -4), (-4, -2, -1)), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(grad_Q, (-3, -2, -4, -5), (-5, -4, -3, -2)), xp.moveaxis(dgrad_W_Q, (-2, -3, -4, -1, -5), (-5, -4, -3, -2, -1)), axes=(1, 4, 1)) + matmul(xp, xp.moveaxis(grad_V, -3, -2), xp.moveaxis(dgrad_W_V, -3, -1), axes=(1, 2, 1))
     dweight_N1 = xp.sum(dN1 * normed_N1, axis=-2) + xp.sum(dgrad_normed_N1 * grad_N1, axis=-2)
     dnormed_N1 = dN1 * weight_N1[..., None, :] + dgrad_weight_N1[..., None, :] * grad_N1 + ((1/max(D, 1)) * dr3)[..., None] * grad_normed_N1 - dgrad_X * r3[..., None] * rstd_N1[..., None]
-    r6 = xp.sum(dnormed_N1 * normed_N1, axis=-1) + dr3 * r3
-    r7 = (1/max(D, 1)) * xp.sum(dgrad_X * grad_normed_N1, axis=-1)
-    dX = rstd_N1[..., None] * (dnormed_N1 - normed_N1 * ((1/max(D, 1)) * r6)[..., None]) + dX1 - normed_N1 * r7[..., None] * (rstd_N1 ** 2)[..., None]
+    r6 = xp.sum(dnormed_N1 * normed_N1, axis=-1) + dr3 * r3 + xp.sum(dgrad_X * grad_normed_N1, axis=-1) * rstd_N1
+    dX = rstd_N1[..., None] * (dnormed_N1 - normed_N1 * ((1/max(D, 1)) * r6)[..., None]) + dX1
     return {"X": dX, "weight_N1": dweight_N1, "W_Q": dW_Q, "W_K": dW_K, "W_V": dW_V, "W_O": dW_O, "weight_N2": dweight_N2, "W_gate": dW_gate, "W_up": dW_up, "W_down": dW_down, "grad_Y": dgrad_Y}
