@@ -29,6 +29,9 @@ def test_python_examples_run() -> None:
     exec(first, scope)
     assert set(scope["grads"]) == {"Q", "K", "V"}  # type: ignore[call-overload]
     oracle = next(b for b in _blocks("python") if "exact_run" in b)
+    second = next(b for b in _blocks("python") if "double_backward" in b)
+    exec(second, scope)
+    assert set(scope["second"]) == {"Q", "K", "V", "grad_O"}  # type: ignore[call-overload]
     scope |= {"dO": np.ones((8, 5, 3)), "my_dQ": scope["grads"]["Q"]}  # type: ignore[index]
     exec(oracle.replace("scaled_error(my", "error = scaled_error(my"), scope)
     assert float(scope["error"]) < 1  # type: ignore[arg-type]
@@ -56,6 +59,10 @@ def test_shown_output_is_the_output() -> None:
     for command, arguments in (
         ("derive attention", ["derive", "attention"]),
         ("verify attention", ["verify", "attention", "--only", "sum"]),
+        ("derive attention_head", ["derive", "attention_head", "--notation", "column"]),
+        ("derive attention --fix", ["derive", "attention", "--fix", "i"]),
+        ("derive attention --mode", ["derive", "attention", "--mode", "double-backward"]),
+        ("count gpt3", ["count", "gpt3"]),
     ):
         shown = next(b for b in _blocks("console") if f"$ backprove {command}" in b)
         printed = _normalised(runner.invoke(app, arguments).output)

@@ -19,7 +19,14 @@ from derive.forward.softmax import softmax
 memory = Axis("k", "m")
 """The positions of the sequence that an encoder has read."""
 
-BLOCK = MEANING | {"j": "positions seen", "f": "hidden units", "p": "pairs", "s": "members of a pair", "t": "tokens"}
+BLOCK = MEANING | {
+    "i": "positions",
+    "j": "positions seen",
+    "f": "hidden units",
+    "p": "pairs",
+    "s": "members of a pair",
+    "t": "tokens",
+}
 
 
 def _normed(p: Builder, name: str, X: Tensor, eps: sp.Expr) -> Tensor:

@@ -54,7 +54,7 @@ class Writer:
 
     def left(self, target: Entry) -> str:
         """The left side of a definition: the name, with its meaning where the convention renames a gradient."""
-        if self.notation == "index":
+        if self.notation == "index" or len(target.indices) > 2:
             return self.index.print(target)
         own, name = self.style.names, str(target.tensor.name)
         if name in own and name.startswith("d"):
