@@ -149,7 +149,7 @@ def _findings(names: list[str] | None, backends: list[str] | None, only: str = "
     from numeric.terminal import console
     from numeric.verify import checks
 
-    names = [_provided(name) if name.endswith(".py") else name for name in names or []]
+    names = [name if name in programs() else _provided(name) for name in names or []]
     for name in names:
         load(name)
     for asked in backends or []:
@@ -160,14 +160,14 @@ def _findings(names: list[str] | None, backends: list[str] | None, only: str = "
     return [check.run() for check in shown]
 
 
-def _provided(file: str) -> str:
-    """Generate a file's program in memory, and return its name."""
-    from derive.forward import from_file
+def _provided(name: str) -> str:
+    """Generate a file's program, or a mode that is not committed, in memory; return its name."""
+    from derive.modes import program
     from derive.pipeline import TARGETS, module
     from numeric.backends import cupy_missing
     from numeric.kernels import provide
 
-    own = from_file(Path(file))
+    own = program(name)
     for target in TARGETS:
         if target == "numpy" or cupy_missing() is None:
             provide(own.name, target, module(own, target))
