@@ -103,11 +103,17 @@ def names() -> tuple[str, ...]:
 
 def program(name: str) -> Program:
     """The program of that name: one of the catalogue, of a file, or a mode of one, ``attention_tangent``."""
+    base, mode = taken_apart(name)
+    return in_mode(catalogue.program(base), mode)
+
+
+def taken_apart(name: str) -> tuple[str, str]:
+    """The program that a name speaks of, and its mode: ``attention_tangent`` is the tangent of attention."""
     for mode in MODES:
         suffix = f"_{mode.replace('-', '_')}"
         if name.endswith(suffix):
-            return in_mode(catalogue.program(name.removesuffix(suffix)), mode)
-    return catalogue.program(name)
+            return name.removesuffix(suffix), mode
+    return name, "backward"
 
 
 def derivation_in(source: Program, mode: str) -> Derivation:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from derive.errors import AlgebraError
+from derive.modes import derivation_in, taken_apart
 from derive.modes import program as program_of
-from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees, takes_roots
+from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees, takes_roots, tangents_agree
 from derive.proof.identities import identities
 from derive.proof.prover import prove
 from numeric.arguments import ACCUMULATION
@@ -75,6 +76,10 @@ def _symbolic(name: str) -> Iterator[Check]:
             )
 
         yield Check(name, identity.name, "symbolic", proof)
+    base, mode = taken_apart(name)
+    if mode in ("tangent", "hessian-vector"):
+        yield Check(name, "tangents are what dual numbers give", "symbolic", lambda: _tangents(name, base, mode))
+        return
     yield Check(name, "compacting changed nothing", "symbolic", lambda: _fingerprint(name))
     yield Check(name, "forward mode agrees", "symbolic", lambda: _forward_mode(name))
 
@@ -98,6 +103,17 @@ def _forward_mode(name: str) -> Finding:
     word = "fingerprinted" if takes_roots(derivation_of(name).forward) else "exact"
     detail = f"differs for seeds {wrong}" if wrong else "dual numbers in exact arithmetic, random sizes"
     return Finding(name, "forward mode agrees", "symbolic", word, "fails" if wrong else "holds", None, detail)
+
+
+def _tangents(name: str, base: str, mode: str) -> Finding:
+    title, derivation = "tangents are what dual numbers give", derivation_in(program_of(base), mode)
+    try:
+        wrong = sorted({o for seed in SEEDS for o in tangents_agree(derivation, seed)})
+    except AlgebraError as error:
+        return Finding(name, title, "symbolic", "", "not measured", None, str(error))
+    word = "fingerprinted" if takes_roots(derivation.forward) else "exact"
+    detail = f"differs in {', '.join(wrong)}" if wrong else "dual numbers in exact arithmetic, random sizes"
+    return Finding(name, title, "symbolic", word, "fails" if wrong else "holds", None, detail)
 
 
 def _numeric(name: str, chosen: str) -> Iterator[Check]:

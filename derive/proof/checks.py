@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -75,16 +75,25 @@ def forward_mode_agrees(derivation: Derivation, seed: int = 0, sizes: Mapping[st
     return where_defined(lambda s: _forward_mode(derivation, s, sizes, Weights(s), _fraction), seed)
 
 
-def _forward_mode(
-    derivation: Derivation,
-    seed: int,
-    sizes: Mapping[str, int] | None,
+@dataclass(frozen=True)
+class _Moved:
+    """A program at a random point, and what moves in it along random tangents, by dual numbers."""
+
+    inputs: dict[str, Nested]
+    values: dict[str, Nested]
+    tangents: dict[str, Nested]
+    moved: dict[str, Nested]
+    exact: dict[str, Any]
+
+
+def _moved(
+    forward: Program,
+    chance: random.Random,
+    sizes: Mapping[str, int],
     arithmetic: Arithmetic,
     draw: Callable[[random.Random], Number],
-) -> bool:
-    chance = random.Random(seed)
-    sizes = dict(sizes or small_sizes(derivation.forward, seed))
-    forward, duals = derivation.forward, Duals(arithmetic)
+) -> _Moved:
+    duals = Duals(arithmetic)
     inputs, parameters = random_point(forward, sizes, chance, arithmetic=arithmetic, draw=draw)
     moving, tangents = dict(inputs), {}
     for given in forward.inputs:
@@ -94,24 +103,60 @@ def _forward_mode(
             moving[given.name] = _paired(inputs[given.name], tangents[given.name], len(shape), duals)
     exact: dict[str, Any] = {"sizes": sizes, "parameters": parameters}
     values = interpret(forward, inputs, arithmetic=arithmetic, **exact)
-    moved = interpret(forward, moving, arithmetic=duals, **exact)
+    return _Moved(inputs, values, tangents, interpret(forward, moving, arithmetic=duals, **exact), exact)
+
+
+def _forward_mode(
+    derivation: Derivation,
+    seed: int,
+    sizes: Mapping[str, int] | None,
+    arithmetic: Arithmetic,
+    draw: Callable[[random.Random], Number],
+) -> bool:
+    chance, forward = random.Random(seed), derivation.forward
+    sizes = dict(sizes or small_sizes(forward, seed))
+    at = _moved(forward, chance, sizes, arithmetic, draw)
     pushed = pulled = arithmetic.number(0)
     cotangents = {}
     for output in forward.outputs:
         cotangent = filled(lengths(output.tensor.shape, sizes), lambda: draw(chance))
         cotangents[derivation.names[output.name]] = cotangent
         rank = len(output.axes)
-        for weight, number in zip(entries(cotangent, rank), entries(moved[output.name], rank), strict=True):
+        for weight, number in zip(entries(cotangent, rank), entries(at.moved[output.name], rank), strict=True):
             pushed = pushed + weight * number.tangent
-    known = {**inputs, **values, **cotangents}
+    known = {**at.inputs, **at.values, **cotangents}
     needed = {i.name: known[i.name] for i in derivation.derived.inputs}
-    gradients = interpret(derivation.derived, needed, arithmetic=arithmetic, **exact)
-    for name, tangent in tangents.items():
+    gradients = interpret(derivation.derived, needed, arithmetic=arithmetic, **at.exact)
+    for name, tangent in at.tangents.items():
         rank = len(forward.input(name).axes)
         gradient = gradients[derivation.names[name]]
         for weight, number in zip(entries(tangent, rank), entries(gradient, rank), strict=True):
             pulled = pulled + weight * number
     return bool(pushed == pulled)
+
+
+def tangents_agree(derivation: Derivation, seed: int = 0) -> list[str]:
+    """The tangents of a derivation in forward mode that are not what dual numbers give; empty where all are."""
+    if takes_roots(derivation.forward):
+        return where_defined(lambda s: _tangents(derivation, s, FiniteField(), random_residue), seed)
+    return where_defined(lambda s: _tangents(derivation, s, Weights(s), _fraction), seed)
+
+
+def _tangents(
+    derivation: Derivation, seed: int, arithmetic: Arithmetic, draw: Callable[[random.Random], Number]
+) -> list[str]:
+    forward, names = derivation.forward, derivation.names
+    at = _moved(forward, random.Random(seed), small_sizes(forward, seed), arithmetic, draw)
+    known = {**at.inputs, **at.values, **{names[n]: tangent for n, tangent in at.tangents.items()}}
+    needed = {i.name: known[i.name] for i in derivation.derived.inputs}
+    found = interpret(derivation.derived, needed, arithmetic=arithmetic, **at.exact)
+    wrong = []
+    for output in forward.outputs:
+        if names[output.name] in found:
+            rank = len(output.axes)
+            pairs = zip(entries(found[names[output.name]], rank), entries(at.moved[output.name], rank), strict=True)
+            wrong += [output.name] if any(got != number.tangent for got, number in pairs) else []
+    return wrong
 
 
 def _fraction(chance: random.Random) -> Fraction:

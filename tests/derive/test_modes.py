@@ -8,10 +8,10 @@ from derive.calculus import backward, compact_form
 from derive.errors import DefinitionError
 from derive.forward import program
 from derive.forward.special import one_of, with_identity
-from derive.modes import COMMITTED, MODES, derivation_in, in_mode, names
+from derive.modes import COMMITTED, MODES, derivation_in, in_mode, names, taken_apart
 from derive.modes import program as mode_of
 from derive.printers.derivation import page
-from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees
+from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees, tangents_agree
 
 SOME = ("attention", "layer_norm", "swiglu", "alibi_attention", "decode_step", "cross_entropy", "gpt_block")
 
@@ -24,6 +24,8 @@ def test_every_mode_of_any_program_is_a_program_that_is_proved_like_one(name: st
     assert made.name == f"{name}_{mode.replace('-', '_')}"
     derivation = backward(made)
     assert bool(derivation.derived.outputs) == (mode == "double-backward")
+    if mode != "double-backward":
+        assert tangents_agree(derivation_in(program(name), mode)) == []
     if derivation.derived.outputs:
         assert compacting_changed_nothing(derivation) == []
         assert forward_mode_agrees(derivation)
@@ -130,3 +132,9 @@ def test_only_a_map_can_be_the_identity() -> None:
         with_identity(program("attention"), "mask")
     with pytest.raises(DefinitionError, match="layer_norm: weight is no map between two axes"):
         with_identity(program("layer_norm"), "weight")
+
+
+@pytest.mark.parametrize("name", [n for n in COMMITTED if not n.endswith("_double_backward")])
+def test_committed_tangents_are_what_dual_numbers_give(name: str) -> None:
+    base, mode = taken_apart(name)
+    assert tangents_agree(derivation_in(program(base), mode), seed=1) == []
