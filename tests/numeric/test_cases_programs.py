@@ -245,3 +245,25 @@ def test_a_width_that_does_not_make_pairs_is_refused(shape: tuple[int, ...], mes
         return
     with pytest.raises(numeric.InputError, match=message):
         gradients("rope_attention", {}, Q=np.ones(shape), **inputs)
+
+
+# Heads.
+
+
+def test_the_sum_over_heads_is_one_output_map_of_the_heads_side_by_side() -> None:
+    """Forward and backward: concatenated head outputs times the stacked maps, as most libraries compute it."""
+    rng, heads = np.random.default_rng(11), 3
+    sizes = {"X": (4, 6), "W_Q": (6, heads, 2), "W_K": (6, heads, 2), "W_V": (6, heads, 5), "W_O": (heads, 5, 6)}
+    arrays = {name: rng.normal(size=shape) for name, shape in sizes.items()}
+    dY = rng.normal(size=(4, 6))
+    outputs, got = gradients("multi_head", {"Y": dY}, **arrays)
+    Q, K, V = (np.einsum("nx,xhc->hnc", arrays["X"], arrays[w]) for w in ("W_Q", "W_K", "W_V"))
+    kernel = numeric.load("attention", "numpy")
+    result = kernel.forward(Q=Q, K=K, V=V)
+    beside = result.outputs["O"].swapaxes(0, 1).reshape(4, heads * 5)
+    stacked = arrays["W_O"].reshape(heads * 5, 6)
+    np.testing.assert_allclose(outputs["Y"], beside @ stacked, rtol=1e-12)
+    np.testing.assert_allclose(got["W_O"].reshape(heads * 5, 6), beside.T @ dY, rtol=1e-12)
+    dO = (dY @ stacked.T).reshape(4, heads, 5).swapaxes(0, 1)
+    of_heads = kernel.backward(result, {"O": dO})
+    np.testing.assert_allclose(got["W_Q"], np.einsum("nx,hnc->xhc", arrays["X"], of_heads["Q"]), rtol=1e-11, atol=1e-13)
