@@ -16,7 +16,7 @@ from derive.modes import derivation_in, taken_apart
 from derive.modes import program as program_of
 from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees, takes_roots, tangents_agree
 from derive.proof.identities import identities
-from derive.proof.prover import prove
+from derive.proof.prover import Proof, prove
 from numeric.arguments import ACCUMULATION
 from numeric.backends import NAMES, Backend, backend, cupy_missing
 from numeric.kernels import Kernel, load
@@ -70,7 +70,7 @@ def _symbolic(name: str) -> Iterator[Check]:
         def proof(identity=identity) -> Finding:  # type: ignore[no-untyped-def]
             outcome = prove(identity)
             proved = outcome.status == "proved"
-            detail = "" if proved else f"{identity.statement}; what remains: {outcome.remainder}"
+            detail = "" if proved else f"{identity.statement}; {_unproved(outcome)}"
             return Finding(
                 name, identity.name, "symbolic", outcome.status, "holds" if proved else "fails", None, detail
             )
@@ -82,6 +82,13 @@ def _symbolic(name: str) -> Iterator[Check]:
         return
     yield Check(name, "compacting changed nothing", "symbolic", lambda: _fingerprint(name))
     yield Check(name, "forward mode agrees", "symbolic", lambda: _forward_mode(name))
+
+
+def _unproved(outcome: Proof) -> str:
+    """Why a statement is not proved: a counterexample, or what the prover is left with."""
+    if outcome.counterexample is not None:
+        return f"refuted by {outcome.counterexample}"
+    return f"open: the left side is {outcome.left}, the right side {outcome.right}"
 
 
 def _fingerprint(name: str) -> Finding:

@@ -7,6 +7,7 @@ code that is generated, not of formulas typed in here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import sympy as sp
 
@@ -70,10 +71,10 @@ class _Attention:
         return tuple(d for n, d in everything.items() if n in names)
 
     def identities(self) -> Iterator[Identity]:
-        yield from self._softmax()
-        yield from self._routing()
-        yield from self._centring()
-        yield from self._algorithms()
+        for identity in (*self._softmax(), *self._routing(), *self._centring(), *self._algorithms()):
+            own = {d.name: d for d in identity.unfold}
+            everything = {**self.forward, **self.backward, **own}
+            yield replace(identity, definitions=tuple(everything.values()))
 
     def _softmax(self) -> Iterator[Identity]:
         i, j, form = self.i, self.j, softmax.recognise(self.A)

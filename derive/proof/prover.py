@@ -2,7 +2,8 @@
 
 A proof unfolds definitions, distributes products over sums, contracts deltas, applies axioms until none
 applies, and closes the result into canonical form. An identity is *proved* when the difference of its two
-sides becomes 0; otherwise it is *open*, and the remainder is shown. Nothing is ever proved by sampling.
+sides becomes 0. Otherwise a counterexample at small sizes makes it *refuted*; where none is found it is *open*, with the
+canonical forms of both sides. Nothing is ever proved by sampling.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sympy as sp
 from derive.algebra import Entry, Tensor, Term, from_terms, terms_of
 from derive.algebra.binders import rewrite
 from derive.forward.program import Definition
+from derive.proof.refuter import Counterexample, refute
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Identity:
     """A statement ``left = right`` for all sizes.
 
     unfold: the definitions that the proof may use; axioms: what it may assume of tensors that stay folded;
-    premises: when it holds, in words; relied_on: who uses it.
+    premises: when it holds, in words; relied_on: who uses it; definitions: what every tensor in it stands for, in order,
+    for counterexamples; all_visible: whether hidden keys are outside of its premises.
     """
 
     name: str
@@ -42,22 +45,42 @@ class Identity:
     axioms: tuple[Axiom, ...] = ()
     premises: tuple[str, ...] = ()
     relied_on: str = ""
+    definitions: tuple[Definition, ...] = ()
+    all_visible: bool = True
 
 
 @dataclass(frozen=True)
 class Proof:
-    """The outcome: ``proved`` or ``open``, the rewritings that were made, and what remains."""
+    """The outcome: ``proved``, ``refuted`` by a counterexample, or ``open``.
+
+    rewrites: what was done to the difference of the two sides; remainder: its canonical form; left, right: those of the
+    sides, where the statement is not proved.
+    """
 
     identity: Identity
-    status: Literal["proved", "open"]
+    status: Literal["proved", "refuted", "open"]
     rewrites: tuple[str, ...]
     remainder: sp.Expr = field(default=sp.S.Zero)
+    counterexample: Counterexample | None = None
+    left: sp.Expr = field(default=sp.S.Zero)
+    right: sp.Expr = field(default=sp.S.Zero)
 
 
 def prove(identity: Identity) -> Proof:
     """Try to prove an identity. It ends: every axiom removes a factor, and definitions are not recursive."""
     rewrites: list[str] = []
-    difference = identity.left - identity.right
+    remainder = _reduced(identity.left - identity.right, identity, rewrites)
+    if remainder == 0:
+        return Proof(identity, "proved", tuple(rewrites))
+    found = refute(
+        identity.left, identity.right, identity.definitions or identity.unfold, all_visible=identity.all_visible
+    )
+    left, right = (_reduced(side, identity, []) for side in (identity.left, identity.right))
+    return Proof(identity, "refuted" if found else "open", tuple(rewrites), remainder, found, left, right)
+
+
+def _reduced(difference: sp.Expr, identity: Identity, rewrites: list[str]) -> sp.Expr:
+    """The canonical form of an expression, by unfolding, splitting exponentials and applying axioms."""
     for definition in reversed(identity.unfold):
         unfolded = _unfold(difference, definition)
         if unfolded != difference:
@@ -66,8 +89,7 @@ def prove(identity: Identity) -> Proof:
     split = rewrite(difference, _split_exponential)
     if split != difference:
         rewrites.append("exp(x + y) = exp x · exp y")
-    remainder = _normal(split, identity.axioms, rewrites)
-    return Proof(identity, "proved" if remainder == 0 else "open", tuple(rewrites), remainder)
+    return _normal(split, identity.axioms, rewrites)
 
 
 def _unfold(expr: sp.Expr, definition: Definition) -> sp.Expr:

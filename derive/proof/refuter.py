@@ -1,0 +1,135 @@
+"""The refuter: one rational counterexample at small sizes, or none found.
+
+It looks for inputs at which the two sides of a statement differ by more than rounding in fifty digits can explain.
+Finding none proves nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import count
+from typing import Any
+
+import sympy as sp
+
+from derive.algebra import Axis, Entry, Tensor, free_axes
+from derive.errors import AlgebraError
+from derive.forward.program import Definition, Input, Output, Parameter, Program
+from derive.proof.arithmetic import RunningErrors
+from derive.proof.fingerprint import filled, lengths, small_sizes
+from derive.proof.interpreter import Nested, interpret
+
+TRIES = 6
+"""Random points that are tried; a false statement holds at a random one only by accident."""
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Sizes, rational inputs and parameters, and the entry at which the two sides differ, with what each is there."""
+
+    sizes: Mapping[str, int]
+    inputs: Mapping[str, Nested]
+    parameters: Mapping[str, Fraction]
+    at: Mapping[str, int]
+    left: str
+    right: str
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{n} = {_written(v)}" for n, v in {**self.parameters, **self.inputs}.items())
+        place = f" at {', '.join(f'{a} = {k}' for a, k in self.at.items())}" if self.at else ""
+        return f"{given}: the left side is {self.left}{place}, the right side {self.right}"
+
+
+def refute(
+    left: sp.Expr, right: sp.Expr, definitions: tuple[Definition, ...] = (), *, all_visible: bool = True, seed: int = 0
+) -> Counterexample | None:
+    """A point at which the sides differ, where every defined tensor has the value of its definition.
+
+    ``all_visible`` keeps to points at which every query sees every key, a premise of most statements.
+    """
+    program = _as_program(left, right, definitions)
+    for attempt in range(TRIES):
+        found = _at_random(program, random.Random(seed + attempt), all_visible)
+        if found is not None:
+            return found
+    return None
+
+
+def _as_program(left: sp.Expr, right: sp.Expr, definitions: tuple[Definition, ...]) -> Program:
+    """The statement as a program that gives both sides, from the tensors and symbols that nothing defines."""
+    axes = tuple(sorted(free_axes(left) | free_axes(right), key=lambda a: a.name))
+    sides = tuple(
+        Definition(Tensor(f"{name}_side", *axes)[axes], side) for name, side in (("left", left), ("right", right))
+    )
+    needed: list[Definition] = []
+    wanted = {e.base for side in sides for e in side.value.atoms(Entry)}
+    for definition in reversed(definitions):
+        if definition.target.base in wanted:
+            wanted |= {e.base for e in definition.value.atoms(Entry)}
+            needed.insert(0, definition)
+    defined = {d.target.base for d in needed}
+    given = tuple(
+        Input(tensor, _own_axes(tensor), "") for tensor in sorted(wanted - defined, key=lambda t: str(t.name))
+    )
+    values = [d.value for d in (*needed, *sides)]
+    sizes = {s for t in (*wanted, *(d.target.base for d in sides)) for s in sp.sympify(t).shape if s.is_Symbol}
+    labels = {t.args[0] for v in values for t in v.atoms(Tensor)}
+    scalars = {s for v in values for s in v.free_symbols if not isinstance(s, (Axis, Entry, Tensor))} - sizes - labels
+    parameters = tuple(Parameter(s, sp.S.Zero, "") for s in sorted(scalars, key=str) if not _is_size(s))
+    outputs = tuple(Output(d.target.tensor, axes, "") for d in sides)
+    return Program("statement", "", given, parameters, (*needed, *sides), outputs)
+
+
+def _is_size(symbol: sp.Symbol) -> bool:
+    return bool(symbol.is_integer and symbol.is_nonnegative)
+
+
+def _own_axes(tensor: Tensor) -> tuple[Axis, ...]:
+    return tuple(Axis(f"a{k}", size) for k, size in zip(count(1), tensor.shape, strict=False))
+
+
+def _at_random(program: Program, chance: random.Random, all_visible: bool) -> Counterexample | None:
+    sizes = {name: 2 + k % 2 for k, name in enumerate(small_sizes(program, 0))}
+    inputs: dict[str, Nested] = {}
+    for given in program.inputs:
+        shape = lengths(given.tensor.shape, sizes)
+        if given.tensor.boolean:
+            inputs[given.name] = filled(shape, lambda: 1 if all_visible else chance.randrange(2))
+        elif given.tensor.discrete:
+            inputs[given.name] = filled(shape, lambda: chance.randrange(3))
+        else:
+            inputs[given.name] = filled(shape, lambda: Fraction(chance.randint(-4, 4), chance.randint(1, 2)))
+    parameters: dict[str, Any] = {
+        p.name: chance.randrange(3) if p.symbol.is_integer else Fraction(chance.randint(1, 5), 2)
+        for p in program.parameters
+    }
+    try:
+        values = interpret(program, inputs, sizes=sizes, parameters=parameters, arithmetic=RunningErrors())
+    except (AlgebraError, ZeroDivisionError):
+        return None  # not defined at this point
+    left, right = (_flat(values[o.name], len(o.axes)) for o in program.outputs)
+    for place, first in left.items():
+        second = right[place]
+        if abs(first.value - second.value) > 1e-30 * (1 + first.error + second.error):
+            at = dict(zip((a.name for a in program.outputs[0].axes), place, strict=True))
+            return Counterexample(sizes, inputs, parameters, at, _short(first.value), _short(second.value))
+    return None
+
+
+def _flat(nested: Nested, rank: int, place: tuple[int, ...] = ()) -> dict[tuple[int, ...], Any]:
+    if rank == 0:
+        return {place: nested}
+    return {p: v for k, part in enumerate(nested) for p, v in _flat(part, rank - 1, (*place, k)).items()}
+
+
+def _short(value: Any) -> str:
+    return f"{float(value):.6g}"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    return str(value)
