@@ -21,11 +21,11 @@ class Difference:
     diff: str = ""
 
 
-def compare(directory: Path, expected: Mapping[str, str]) -> list[Difference]:
-    """How a directory differs from the expected files: file lists first, then contents."""
+def compare(directory: Path, expected: Mapping[str, str], *, leftovers: bool = True) -> list[Difference]:
+    """How a directory differs from the expected files: file lists first, leftovers if asked for, then contents."""
     present = {p.relative_to(directory).as_posix() for p in _generated(directory, expected)}
     differences = [Difference(path, "missing") for path in expected if path not in present]
-    differences += [Difference(path, "leftover") for path in sorted(present - expected.keys())]
+    differences += [Difference(path, "leftover") for path in sorted(present - expected.keys()) if leftovers]
     for path in expected:
         if path in present:
             found = (directory / path).read_bytes().decode("utf-8", errors="replace")
@@ -42,13 +42,13 @@ def _diff(path: str, found: str, expected: str) -> str:
     return "\n".join(difflib.unified_diff(old, new, f"committed/{path}", f"derived/{path}", lineterm=""))
 
 
-def write(directory: Path, expected: Mapping[str, str]) -> list[Difference]:
+def write(directory: Path, expected: Mapping[str, str], *, leftovers: bool = True) -> list[Difference]:
     """Bring a directory up to date; files that already are stay untouched. Returns what was changed.
 
     A leftover is removed only where its header says that it was generated.
     """
     changed = []
-    for difference in compare(directory, expected):
+    for difference in compare(directory, expected, leftovers=leftovers):
         path = directory / difference.path
         if difference.kind != "leftover":
             write_whole({path: expected[difference.path]})

@@ -52,6 +52,10 @@ def with_gradients(program: Program) -> Program:
     whole = joined(derivation.forward, derivation.derived)
     first = derivation.names[program.outputs[0].name]
     required = [o for o in derivation.derived.outputs if o.name.removeprefix("d") not in program.optional]
+    if not required:
+        raise DefinitionError(
+            f"{program.name} has no input that a gradient is asked for, so there is none to go on from"
+        )
     whole = replace(
         whole,
         name=f"{program.name}_double_backward",

@@ -84,11 +84,11 @@ def _owner(program: str, name: str, array: Array) -> str:
     if isinstance(array, (np.matrix, np.ma.MaskedArray)):
         raise InputError(f"{program}: {name} is a {type(array).__name__}; pass a plain array: numpy.asarray({name})")
     owner = type(array).__module__.partition(".")[0]
-    if isinstance(array, np.ndarray):
+    if isinstance(array, (np.ndarray, np.generic)):
         return "numpy"
     if owner == "cupy":
         return "cupy"
     raise InputError(
         f"{program}: {name} is a {type(array).__module__}.{type(array).__name__}; "
-        f"pass a NumPy or CuPy array, for instance numpy.asarray({name})"
+        f"pass a NumPy or CuPy array, for instance numpy.asarray(…)"
     )

@@ -36,7 +36,7 @@ Report = Literal["table", "json", "junit"]
 
 @app.command()
 def derive(
-    name: Annotated[str, typer.Argument(help="attention, causal_attention, or a .py file of your own.")],
+    name: Annotated[str, typer.Argument(help="A program, a mode of one such as attention_tangent, or a .py file.")],
     notation: Annotated[Notation, typer.Option(help="Positions as rows, as columns, or entries.")] = "row",
     format: Annotated[Format, typer.Option(help="Terminal text, or source of a document.")] = "text",
     mode: Annotated[
@@ -102,7 +102,8 @@ def generate(
         raise NumericError(f"name the programs to generate in the mode {mode}")
     directory = out or _generated()
     expected = modules(*(in_mode(program(name), mode) for name in chosen or ()))
-    differences = compare(directory, expected) if check else write(directory, expected)
+    whole = not chosen  # what other programs have left in a directory of one's own stays
+    differences = (compare if check else write)(directory, expected, leftovers=whole)
     told = {"missing": "missing", "changed": "changed", "leftover": "leftover"} if check else _DONE
     for difference in differences:
         print(f"{told[difference.kind]}: {difference.path}")
@@ -123,16 +124,22 @@ def _generated() -> Path:
 
 @app.command()
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(help="Programs or .py files; all if none is named.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Programs, modes such as attention_tangent, or .py files; else all.")
+    ] = None,
     backend: Annotated[list[str] | None, typer.Option(help="numpy or cupy; all that run here if not given.")] = None,
     only: Annotated[str, typer.Option(help="Only properties whose name holds this text.")] = "",
     format: Annotated[Report, typer.Option(help="A table, or a report for machines.")] = "table",
+    mode: Annotated[Mode, typer.Option(help="Another program made from each of the named ones.")] = "backward",
+    mutate: Annotated[bool, typer.Option("--mutate", help="Check the checkers: which mistakes does each see?")] = False,
 ) -> None:
     """Check every identity and property of every program, and say how sure each result is."""
+    if mutate:
+        raise typer.Exit(_mutated(names or ["attention"], format))
     from numeric import reports
     from numeric.terminal import console, show_findings
 
-    findings = _findings(names, backend, only)
+    findings = _findings(names, backend, only, mode)
     if format == "table":
         show_findings(console(), findings)
     else:
@@ -140,7 +147,28 @@ def verify(
     raise typer.Exit(_exit_code(findings))
 
 
-def _findings(names: list[str] | None, backends: list[str] | None, only: str = "") -> list[Finding]:
+def _mutated(names: list[str], format: Report) -> int:
+    """Print every mistake in the programs' gradients against every checker; 1 where a property test misses one."""
+    import json
+
+    from numeric.mutate import as_records, matrix
+    from numeric.terminal import console, show_matrix
+
+    if format == "junit":
+        raise NumericError("the matrix of mistakes is a table or JSON: --format table or --format json")
+    rows = {name: matrix(name) for name in names}
+    if format == "json":
+        print(json.dumps({name: as_records(found) for name, found in rows.items()}, ensure_ascii=False, indent=2))
+    else:
+        for name, found in rows.items():
+            show_matrix(console(), name, found)
+    missed = any(row.verdicts["property tests"] == "survived" for found in rows.values() for row in found)
+    return WRONG if missed else HOLDS
+
+
+def _findings(
+    names: list[str] | None, backends: list[str] | None, only: str = "", mode: Mode = "backward"
+) -> list[Finding]:
     """Run the checks, showing progress on a terminal."""
     from rich.progress import track
 
@@ -149,7 +177,10 @@ def _findings(names: list[str] | None, backends: list[str] | None, only: str = "
     from numeric.terminal import console
     from numeric.verify import checks
 
-    names = [name if name in programs() else _provided(name) for name in names or []]
+    if mode != "backward" and not names:
+        raise NumericError(f"name the programs to verify in the mode {mode}")
+    names = list(dict.fromkeys(_provided(name, mode) for name in names or []))
+    backends = list(dict.fromkeys(backends or [])) or None
     for name in names:
         load(name)
     for asked in backends or []:
@@ -160,17 +191,18 @@ def _findings(names: list[str] | None, backends: list[str] | None, only: str = "
     return [check.run() for check in shown]
 
 
-def _provided(name: str) -> str:
-    """Generate a file's program, or a mode that is not committed, in memory; return its name."""
-    from derive.modes import program
+def _provided(name: str, mode: Mode) -> str:
+    """The name of a program in a mode; what is not committed is generated in memory, and what it is made from too."""
+    from derive.modes import in_mode, program, taken_apart
     from derive.pipeline import TARGETS, module
     from numeric.backends import cupy_missing
-    from numeric.kernels import provide
+    from numeric.kernels import programs, provide
 
-    own = program(name)
-    for target in TARGETS:
-        if target == "numpy" or cupy_missing() is None:
-            provide(own.name, target, module(own, target))
+    own = in_mode(program(name), mode)
+    for made in dict.fromkeys((taken_apart(own.name)[0], own.name)):
+        for target in TARGETS:
+            if made not in programs() and (target == "numpy" or cupy_missing() is None):
+                provide(made, target, module(program(made), target))
     return own.name
 
 
@@ -216,8 +248,11 @@ def _sizes(name: str, text: str, known: list[str]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         size, _, number = part.partition("=")
-        if size not in known or not number.isdecimal():
-            raise NumericError(f"{name}: {part!r} is no size; give whole numbers for {', '.join(known)}: {known[0]}=4")
+        if size not in known or not number.isdecimal() or len(number) > 18:
+            wanted = f"give whole numbers for {', '.join(known)}, such as {known[0]}=4" if known else "it has no sizes"
+            raise NumericError(f"{name}: {part[:40]!r} is no size; {wanted}")
+        if size in sizes:
+            raise NumericError(f"{name}: the size {size} is given twice")
         sizes[size] = int(number)
     return sizes
 

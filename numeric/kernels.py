@@ -116,11 +116,16 @@ class Kernel:
         arguments = check(self.signature, tensors, parameters)
         with chosen.quiet():
             prepared = {n: self._prepared(chosen, n, a, arguments) for n, a in tensors.items()}
-            outputs, saved = _module(self.program, chosen.name).forward(**prepared, **arguments.parameters)
+            try:
+                outputs, saved = self._code(chosen.name).forward(**prepared, **arguments.parameters)
+            except ZeroDivisionError:
+                given = ", ".join(f"{n} = {v}" for n, v in arguments.parameters.items())
+                raise InputError(f"{self.program}: with {given} the forward pass divides by 0; give others") from None
             specs = {o.name: o for o in self.signature.outputs}
             outputs = {n: with_dims(a, specs[n].axes, arguments.sizes) for n, a in outputs.items()}
             kept = ACCUMULATION[arguments.dtype.name]
             outputs = {n: _cast(a, kept if specs[n].statistic else arguments.dtype) for n, a in outputs.items()}
+            outputs = {n: chosen.xp.asarray(a) for n, a in outputs.items()}  # a number is an array without axes
         return Result(self.program, outputs, saved, chosen, arguments)
 
     def backward(self, result: Result, cotangents: Mapping[str, Array]) -> dict[str, Array]:
@@ -135,6 +140,8 @@ class Kernel:
         """
         if not self.signature.gradients:
             raise InputError(f"{self.program} has no backward pass: its results are outputs of its forward pass")
+        if not isinstance(result, Result):
+            raise InputError(f"{self.program}: {type(result).__name__} is no result; pass what forward(…) returned")
         if result.program != self.program:
             raise InputError(f"{self.program}: this result was made by {result.program}; use that kernel's backward")
         if not isinstance(cotangents, Mapping):
@@ -156,10 +163,14 @@ class Kernel:
         with result.backend.quiet():
             dims = self.signature.dims
             prepared = {f"d{n}": with_axes(_cast(a, compute), dims[n], arguments.sizes) for n, a in given.items()}
-            gradients = _module(self.program, result.backend.name).backward(**prepared, **result.saved)
+            gradients = self._code(result.backend.name).backward(**prepared, **result.saved)
             inputs = {n: a for n, a in arguments.tensors.items() if n in gradients}
             gradients = {n: with_dims(gradients[n], dims[n], arguments.sizes) for n in inputs}
             return {n: _cast(_reduced(xp, gradients[n], tuple(a.shape)), a.dtype) for n, a in inputs.items()}
+
+    def _code(self, backend_name: str) -> ModuleType:
+        """The generated module that runs."""
+        return _module(self.program, backend_name)
 
     def _prepared(self, chosen: Backend, name: str, array: Array, arguments: Arguments) -> Array:
         """An input as the generated code takes it: in the computing dtype, with full leading axes."""

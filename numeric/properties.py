@@ -176,14 +176,20 @@ def adjoint(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """The tangents that a kernel computes, against the gradients that its program's own kernel computes."""
     made, exact = made_by(kernel, device, sample)
     base = load(kernel.program.removesuffix("_tangent"), device.name)
-    own = {s.name for s in base.signature.inputs}
     arriving = {o.name: made.cotangents[o.name] for o in base.signature.outputs}
-    pulled = run(base, device, {n: a for n, a in made.inputs.items() if n in own}, arriving, made.parameters)
+    pulled = run(base, device, _with_neutral(base, made.inputs), arriving, made.parameters)
     wanted = exact_run(base.program, pulled.inputs, arriving, made.parameters)
     pushed, above = _paired({n: made.outputs[f"t{n}"] for n in arriving}, arriving, exact, "t")
     moving = {n: made.inputs[f"t{n}"] for n in pulled.gradients if f"t{n}" in made.inputs}
     back, below = _paired(pulled.gradients, moving, wanted, "d")
     return abs(pushed - back) / (above + below) if above + below else exactly(pushed == back)
+
+
+def _with_neutral(base: Kernel, inputs: Arrays) -> Arrays:
+    """The inputs of a program itself; an optional one that moves without being given has its neutral value."""
+    own = {s.name: inputs[s.name] for s in base.signature.inputs if s.name in inputs}
+    moving = {s.name: s.neutral for s in base.signature.inputs if f"t{s.name}" in inputs and s.name not in inputs}
+    return own | {name: np.full_like(inputs[f"t{name}"], value) for name, value in moving.items()}
 
 
 def _paired(arrays: Arrays, weights: Arrays, exact: Exact, mark: str) -> tuple[float, float]:

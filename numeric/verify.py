@@ -153,23 +153,37 @@ def _ball_error(kernel: Kernel, device: Backend, sample: Sample) -> float:
 
 def _measured(kernel: Kernel, device: Backend, name: str, evidence: str, body: Body) -> Finding:
     """The worst scaled error of a property's body over the samples, and where it was reached."""
-    worst, where = 0.0, ""
+    worst, where = -1.0, ""
     for sample in samples(kernel, device):
         error = body(kernel, device, sample)
-        if error is not None and error >= worst:
+        if error is None:
+            continue  # the property says nothing about this sample
+        error = float("inf") if error != error else error  # NaN is no small error
+        if error >= worst:
             worst, where = error, f"{sample.dtype}, sizes {dict(sample.sizes)}, seed {sample.seed}"
+    if worst < 0:
+        return Finding(
+            kernel.program, name, device.name, "", "not measured", None, f"{name}: no sample that it speaks of"
+        )
     holds = worst <= LIMIT
     return Finding(kernel.program, name, device.name, evidence, "holds" if holds else "fails", worst, where)
 
 
 def samples(kernel: Kernel, device: Backend) -> Iterator[Sample]:
-    """Pairwise distinct sizes, every dtype, with and without the optional inputs."""
+    """Every dtype, with and without the optional inputs; sizes that are pairwise distinct, or from seed to seed.
+
+    A program of many sizes has small ones: its arrays have the product of several, and the oracle computes every entry.
+    """
     names = kernel.signature.sizes
     optional = [s.name for s in kernel.signature.inputs if s.optional]
     for position, storage in enumerate(dtypes(device)):
         for seed in SEEDS:
-            sizes = {n: 2 + (seed + 2 * k) % (len(names) + 2) for k, n in enumerate(names)}
-            sizes = {n: v + (k if list(sizes.values()).count(v) > 1 else 0) for k, (n, v) in enumerate(sizes.items())}
+            if len(names) > 4:
+                sizes = {n: 2 + (k + seed * (k % 2 + 1)) % 3 for k, n in enumerate(names)}
+            else:
+                sizes = {n: 2 + (seed + 2 * k) % (len(names) + 2) for k, n in enumerate(names)}
+                repeated = [v for v in sizes.values() if list(sizes.values()).count(v) > 1]
+                sizes = {n: v + (k if v in repeated else 0) for k, (n, v) in enumerate(sizes.items())}
             given = tuple(n for k, n in enumerate(optional) if (seed + position) >> k & 1)
             yield Sample(kernel.program, sizes, (2,) if seed else (), storage, seed, given)
 

@@ -47,10 +47,12 @@ def tangent(program: Program) -> Derivation:
         )
         definitions.append(Definition(target, value))
         equations.append((target, value))
+    for output in program.outputs:
+        if output.name not in tangents:  # it depends on nothing that moves
+            tangents[output.name] = Tensor(names[output.name], *output.axes)
+            definitions.append(Definition(tangents[output.name][output.axes], sp.S.Zero))
     outputs = tuple(
-        Output(tangents[o.name], o.axes, f"tangent of {o.name}", o.statistic, o.dims)
-        for o in program.outputs
-        if o.name in tangents
+        Output(tangents[o.name], o.axes, f"tangent of {o.name}", o.statistic, o.dims) for o in program.outputs
     )
     derived = {d.target.base for d in definitions}
     used = {e.base for d in definitions for e in d.value.atoms(Entry)} - derived

@@ -1,7 +1,7 @@
 """The page of all programs: what each is derived, proved and generated from, and how many operations it takes.
 
-Every cell is found out while the page is made: a program that could not be derived, or whose fingerprint failed, would
-stop it.
+Gradients, identities and fingerprints are found out while the page is made: a program that could not be derived, or
+whose fingerprint failed, would stop it. What runs where is what the tests run.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def _found(check: Callable[[], bool], word: str) -> str:
     """The word that a check earns, or why it says nothing."""
     try:
         holds = check()
-    except AlgebraError:
-        return "not possible: max of reals has no place in a field"
+    except AlgebraError as reason:
+        return f"not possible: {reason}"
     if not holds:
         raise ProofError("a gradient is wrong; run: backprove verify")
     return word

@@ -69,6 +69,9 @@ _PROGRAMS: dict[str, Callable[[], Program]] = {
 
 _OWN: dict[str, Program] = {}
 
+MODE_SUFFIXES = ("_tangent", "_double_backward", "_hessian_vector")
+"""How the names of programs end that are made from others; no program of its own may be named like that."""
+
 
 def names() -> tuple[str, ...]:
     """The names of the programs that come with the package, in order."""
@@ -117,6 +120,8 @@ def from_file(path: Path) -> Program:
         raise DefinitionError(f"{path}: the name {own.name!r} is taken by the package; choose another")
     if not own.name.isidentifier():
         raise DefinitionError(f"{path}: the name {own.name!r} cannot name a module; use letters, digits and _")
+    if own.name.endswith(MODE_SUFFIXES):
+        raise DefinitionError(f"{path}: the name {own.name!r} ends like a mode of another program; choose another")
     _OWN[own.name] = own
     return own
 

@@ -40,7 +40,8 @@ def one_of(program: Program, axis: str) -> Program:
             raise DefinitionError(
                 f"{program.name}: {node.tensor.name} takes part at other positions of {axis} too; fix another axis"
             )
-        return fewer[node.tensor][tuple(node.indices[k] for k in kept)]
+        indices = (node.indices[k] for k in kept)  # an index may hold entries itself, as in W[tokens[i], x]
+        return fewer[node.tensor][tuple(x if isinstance(x, Axis) else rewrite(x, entry) for x in indices)]
 
     made = _changed(
         program, lambda value: rewrite(value, entry), lambda t: fewer[t], lambda own: tuple(a for a in own if a != gone)
@@ -62,8 +63,11 @@ def with_identity(program: Program, name: str) -> Program:
     DefinitionError: there is no such input, or it is no map between two axes.
     """
     given = program.input(name)
-    if len(given.axes) != 2 or not given.differentiable:
+    if len(given.axes) != 2 or not given.differentiable or given.neutral is not None:
         raise DefinitionError(f"{program.name}: {name} is no map between two axes")
+    entries = {e for d in program.definitions for e in d.value.atoms(Entry) if e.base == given.tensor}
+    if not all(isinstance(index, Axis) for e in entries for index in e.indices):
+        raise DefinitionError(f"{program.name}: {name} is a table that is looked up in, not a map between two axes")
     first, second = given.axes
 
     def resized(expr: sp.Basic) -> sp.Basic:

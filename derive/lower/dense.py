@@ -84,7 +84,9 @@ def _statements(
             added = added[1:]  # something has to be there: the first of them is then required
         base = definition.value - sp.Add(*(t for t, _ in added))
         if base == 0:
-            yield Statement(definition.name, definition.axes, Zeros(definition.axes, sources[definition.name]))
+            yield Statement(
+                definition.name, definition.axes, Zeros(definition.axes, _like(definition, program, sources))
+            )
             continue
         gate = _hiding(definition, support)
         node = tensorise(base, definition.axes, support=_support(support), boolean=definition.target.tensor.boolean)
@@ -94,6 +96,13 @@ def _statements(
             yield Statement(definition.name, definition.axes, updated, str(entry.tensor.name))
         if gate is not None:
             support[definition.target.base] = (definition, gate)
+
+
+def _like(definition: Definition, program: Program, sources: Mapping[str, str]) -> str:
+    """A tensor of the same axes as a definition that is 0: the input whose gradient it is, or any other."""
+    tensors = (*((d.name, d.axes) for d in program.definitions), *((i.name, i.axes) for i in program.inputs))
+    same = (name for name, axes in tensors if axes == definition.axes and name != definition.name)
+    return sources.get(definition.name) or next(same)
 
 
 def _optional_entry(term: sp.Expr, optional: set[Tensor]) -> Entry | None:

@@ -152,10 +152,9 @@ def _tangents(
     found = interpret(derivation.derived, needed, arithmetic=arithmetic, **at.exact)
     wrong = []
     for output in forward.outputs:
-        if names[output.name] in found:
-            rank = len(output.axes)
-            pairs = zip(entries(found[names[output.name]], rank), entries(at.moved[output.name], rank), strict=True)
-            wrong += [output.name] if any(got != number.tangent for got, number in pairs) else []
+        rank = len(output.axes)
+        pairs = zip(entries(found[names[output.name]], rank), entries(at.moved[output.name], rank), strict=True)
+        wrong += [output.name] if any(got != number.tangent for got, number in pairs) else []
     return wrong
 
 

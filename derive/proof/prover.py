@@ -2,8 +2,8 @@
 
 A proof unfolds definitions, distributes products over sums, contracts deltas, applies axioms until none
 applies, and closes the result into canonical form. An identity is *proved* when the difference of its two
-sides becomes 0. Otherwise a counterexample at small sizes makes it *refuted*; where none is found it is *open*, with the
-canonical forms of both sides. Nothing is ever proved by sampling.
+sides becomes 0. Otherwise a counterexample at small sizes makes it *refuted*; where none is found it is *open*,
+with the canonical forms of both sides. Nothing is ever proved by sampling.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Identity:
     """A statement ``left = right`` for all sizes.
 
     unfold: the definitions that the proof may use; axioms: what it may assume of tensors that stay folded;
-    premises: when it holds, in words; relied_on: who uses it; definitions: what every tensor in it stands for, in order,
-    for counterexamples; all_visible: whether hidden keys are outside of its premises.
+    premises: when it holds, in words; relied_on: who uses it; definitions: what every tensor in it stands for, in
+    order, for counterexamples; all_visible: whether hidden keys are outside of its premises.
     """
 
     name: str

@@ -1,0 +1,67 @@
+"""Refutation: false statements get a counterexample that can be checked by hand, and true ones get none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import sympy as sp
+
+from derive.algebra import Axis, Tensor, Total
+from derive.calculus import backward
+from derive.forward import program
+from derive.proof.identities import identities
+from derive.proof.prover import Identity, prove
+from derive.proof.refuter import refute
+from tests.families import ATTENTION
+
+i, j, c = Axis("i", "n"), Axis("j", "m"), Axis("c", "d")
+X, Y = Tensor("X", i, c), Tensor("Y", i, c)
+
+NAMED = [(name, identity.name) for name in ATTENTION for identity in identities(program(name))]
+
+
+@pytest.mark.parametrize(("name", "statement"), NAMED)
+def test_what_is_proved_has_no_counterexample_and_its_opposite_has_one(name: str, statement: str) -> None:
+    identity = next(x for x in identities(program(name)) if x.name == statement)
+    assert prove(identity).status == "proved"
+    assert refute(identity.left, identity.right, identity.definitions) is None
+    wrong = prove(replace(identity, right=2 * identity.right + 1))
+    assert wrong.status == "refuted"
+    assert wrong.counterexample is not None
+    assert wrong.counterexample.left != wrong.counterexample.right
+
+
+def test_a_counterexample_can_be_checked_by_hand() -> None:
+    """Rational inputs at small sizes, the entry, and both sides there."""
+    found = refute(Total(X[i, c] * Y[i, c], c), Total(X[i, c], c) * Total(Y[i, c], c))
+    assert found is not None
+    x, y, at = found.inputs["X"], found.inputs["Y"], found.at["i"]
+    assert all(isinstance(entry, Fraction) for row in x for entry in row)
+    assert float(found.left) == pytest.approx(float(sum(a * b for a, b in zip(x[at], y[at], strict=True))))
+    assert float(found.right) == pytest.approx(float(sum(x[at]) * sum(y[at])))
+    assert "X = [[" in str(found)
+    assert f"at i = {at}, the right side {found.right}" in str(found)
+
+
+def test_what_is_neither_proved_nor_refuted_is_open_with_both_sides() -> None:
+    """True by trigonometry, of which the prover knows no axiom."""
+    identity = Identity("pythagoras", "", sp.sin(X[i, c]) ** 2 + sp.cos(X[i, c]) ** 2, sp.S.One)
+    outcome = prove(identity)
+    assert outcome.status == "open"
+    assert outcome.counterexample is None
+    assert outcome.left == sp.sin(X[i, c]) ** 2 + sp.cos(X[i, c]) ** 2
+    assert outcome.right == 1
+
+
+def test_centring_queries_is_refuted_where_centring_keys_is_proved() -> None:
+    """dK_j = scale Σ_i dS_ij Q_i has no sum over i that vanishes, so queries must not be centred in it."""
+    source = program("attention").plain()
+    known = {d.name: d for d in (*source.definitions, *backward(source).derived.definitions)}
+    dS, dK, Q = known["dS"].target, known["dK"].target, source.input("Q")
+    scale, q, e = sp.Symbol("scale", real=True), dS.indices[0], dK.indices[1]
+    mean = Total(Q.tensor[q, e], q) / q.size
+    centred = scale * Total(dS * (Q.tensor[q, e] - mean), q)
+    outcome = prove(Identity("centred queries", "", dK, centred, definitions=tuple(known.values())))
+    assert outcome.status == "refuted"

@@ -1,0 +1,67 @@
+"""The checkers, checked: every systematic mistake in a gradient is refused, and common practice lets many through."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from derive.calculus import backward
+from derive.forward import program
+from derive.mistakes.systematic import KINDS, systematic
+from numeric.cli import app
+from numeric.mutate import CHECKERS, Row, as_records, counts, matrix
+
+OURS, PRACTICE = CHECKERS[:4], CHECKERS[4:]
+
+
+@pytest.mark.parametrize("name", ["attention", "causal_attention", "layer_norm", "swiglu"])
+def test_no_wrong_gradient_survives(name: str) -> None:
+    """Prover, fingerprint, properties and finite differences see every mistake that they can be asked about."""
+    rows = matrix(name)
+    assert len(rows) > 30
+    for row in rows:
+        assert all(row.verdicts[checker] != "survived" for checker in OURS), (row.mutant.name, row.verdicts)
+    assert sum(row.verdicts["property tests"] == "–" for row in rows) <= len(rows) // 20
+    if name == "attention":
+        found = counts(rows)
+        assert all(found[checker]["survived"] > 0 for checker in PRACTICE), found
+        assert found["loss = mean, 1e-2"]["survived"] > len(rows) // 3
+
+
+def test_every_kind_of_slip_occurs_and_changes_one_definition() -> None:
+    derivation = backward(program("attention"))
+    slips = systematic(derivation)
+    assert {slip.kind for slip in slips} == set(KINDS)
+    assert len({slip.name for slip in slips}) == len(slips)
+    for slip in slips:
+        wrong = slip.change(derivation.derived)
+        changed = [
+            d.name for d, right in zip(wrong.definitions, derivation.derived.definitions, strict=True) if d != right
+        ]
+        assert changed == [slip.breaks]
+
+
+def test_a_slip_that_changes_nothing_is_proved_to_be_none() -> None:
+    """A 0/1 factor applied twice is the factor itself: M² = M; SymPy sees it, so there is no such slip at all."""
+    derivation = backward(program("causal_attention").returning("O"))
+    assert not [s for s in systematic(derivation) if s.kind == "twice" and s.detail == "M"]
+
+
+def test_the_matrix_is_printed_and_written_as_data() -> None:
+    runner = CliRunner()
+    shown = runner.invoke(app, ["verify", "rms_norm", "--mutate"])
+    assert shown.exit_code == 0
+    assert "rms_norm: " in shown.output
+    assert all(checker in shown.output for checker in CHECKERS)
+    assert max(map(len, shown.output.splitlines())) <= 100
+    written = json.loads(runner.invoke(app, ["verify", "unembedding", "--mutate", "--format", "json"]).output)
+    assert written["unembedding"][0]["property tests"] == "killed"
+    refused = runner.invoke(app, ["verify", "rms_norm", "--mutate", "--format", "junit"])
+    assert "table or JSON" in str(refused.exception)
+
+
+def test_records_hold_every_verdict() -> None:
+    rows: list[Row] = matrix("unembedding")
+    assert all({"mistake", "kind", "breaks", *CHECKERS} == set(record) for record in as_records(rows))
