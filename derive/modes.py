@@ -40,7 +40,12 @@ def with_tangents(program: Program) -> Program:
         summary=f"{program.summary.rstrip('.')}, with tangents.",
         inputs=inputs,
         outputs=outputs,
+        principal=(*_principal(program), *(derivation.names[name] for name in _principal(program))),
     ).returning(*(o.name for o in outputs))
+
+
+def _principal(program: Program) -> tuple[str, ...]:
+    return program.principal or (program.outputs[0].name,)
 
 
 def with_gradients(program: Program) -> Program:
@@ -62,6 +67,7 @@ def with_gradients(program: Program) -> Program:
         summary=f"Gradients of {program.name}, to be differentiated again.",
         inputs=tuple(replace(i, neutral=None) if i.name == first else i for i in whole.inputs),
         writing={},
+        principal=tuple(o.name for o in required),
     ).returning(*(o.name for o in required))
     return whole.renamed({cotangent: f"grad_{name}" for name, cotangent in derivation.names.items()})
 

@@ -213,9 +213,14 @@ def _checked_parameters(signature: Signature, given: dict[str, Any]) -> dict[str
 
 def _parameter(program: str, spec: ParameterSpec, value: Any) -> int | float:
     wanted = "a finite number"
+    least = -LARGEST_INTEGER if spec.least is None else spec.least
     if spec.kind == "integer":
-        wanted = "an integer of at most ±2⁶²"
-        if isinstance(value, numbers.Integral) and not isinstance(value, bool) and abs(int(value)) <= LARGEST_INTEGER:
+        wanted = "an integer of at most ±2⁶²" if spec.least is None else f"an integer of at least {spec.least}"
+        if (
+            isinstance(value, numbers.Integral)
+            and not isinstance(value, bool)
+            and least <= int(value) <= LARGEST_INTEGER
+        ):
             return int(value)
     elif isinstance(value, numbers.Real) and not isinstance(value, bool):
         try:

@@ -47,6 +47,7 @@ class ParameterSpec:
     name: str
     kind: Literal["real", "integer"]
     meaning: str
+    least: int | None = None
 
 
 @dataclass(frozen=True)

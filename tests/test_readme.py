@@ -63,6 +63,7 @@ def test_shown_output_is_the_output() -> None:
         ("derive attention --fix", ["derive", "attention", "--fix", "i"]),
         ("derive attention --mode", ["derive", "attention", "--mode", "double-backward"]),
         ("count gpt3", ["count", "gpt3"]),
+        ("verify attention --mutate", ["verify", "attention", "--mutate"]),
         ("cost decode_step", ["cost", "decode_step", "--sizes", "m=4096,d=128,d_v=128"]),
     ):
         shown = next(b for b in _blocks("console") if f"$ backprove {command}" in b)

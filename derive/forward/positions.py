@@ -132,7 +132,7 @@ def dual_chunk_attention() -> Program:
     Q = p.input("Q", i, paired("half"), meaning="queries, of even width")
     K = p.input("K", j, paired("half"), meaning="keys, of even width")
     V = p.input("V", j, v, meaning="values")
-    chunk = p.parameter("chunk", 2, "how many positions make a chunk", integer=True)
+    chunk = p.parameter("chunk", 2, "how many positions make a chunk", integer=True, least=1)
     longest = p.parameter("longest", 8, "the number of positions seen in training", integer=True)
     local = p.parameter("local", 1, "how many positions keep their distance to the chunk before", integer=True)
     base = turning_base(p)

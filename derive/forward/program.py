@@ -64,11 +64,12 @@ class Input:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A scalar that the caller may set; it gets no gradient. ``default`` may mention sizes."""
+    """A scalar that the caller may set, no smaller than ``least``; no gradient. ``default`` may mention sizes."""
 
     symbol: sp.Symbol
     default: sp.Expr
     meaning: str
+    least: int | None = None
 
     @property
     def name(self) -> str:
@@ -144,7 +145,8 @@ class Program:
 
     ``axis_meaning`` says what each axis runs over ("queries"), for reasons in steps;
     ``writing`` holds the names that the row and column conventions use; ``branches`` what the paths of a cotangent
-    are called that lead through a definition ("query"), for a compact form.
+    are called that lead through a definition ("query"), for a compact form; ``principal`` are the outputs of its plain
+    form, where they are more than the first.
     """
 
     name: str
@@ -156,6 +158,7 @@ class Program:
     axis_meaning: Mapping[str, str] = field(default_factory=dict)
     writing: Mapping[str, Writing] = field(default_factory=dict)
     branches: Mapping[str, str] = field(default_factory=dict)
+    principal: tuple[str, ...] = ()
 
     def input(self, name: str) -> Input:
         """The input of that name."""
@@ -185,8 +188,9 @@ class Program:
         return {i.name: i.neutral for i in self.inputs if i.neutral is not None}
 
     def plain(self) -> Program:
-        """The program with its required inputs and its first output alone."""
-        return self.without(*self.optional).returning(self.outputs[0].name)
+        """The program with its required inputs and its principal outputs alone, the first if none is said to be."""
+        kept = self.principal or (self.outputs[0].name,)
+        return self.without(*self.optional).returning(*kept)
 
     def without(self, *names: str) -> Program:
         """The program with optional inputs left out: each is replaced by its neutral value."""
@@ -225,6 +229,7 @@ class Program:
                 Definition(d.target.xreplace(labels), d.value.xreplace(labels)) for d in self.definitions
             ),
             outputs=tuple(replace(o, tensor=o.tensor.xreplace(labels)) for o in self.outputs),
+            principal=tuple(names.get(name, name) for name in self.principal),
         )
 
     def returning(self, *names: str) -> Program:
@@ -330,13 +335,15 @@ class Builder:
         self._inputs.append(Input(tensor, axes, meaning, optional, shared, constant, size, negative))
         return tensor
 
-    def parameter(self, name: str, default: sp.Expr | int, meaning: str = "", *, integer: bool = False) -> sp.Symbol:
+    def parameter(
+        self, name: str, default: sp.Expr | int, meaning: str = "", *, integer: bool = False, least: int | None = None
+    ) -> sp.Symbol:
         """Declare a scalar parameter, a real number unless ``integer`` is asked for; it gets no gradient."""
         name += self._suffix
         default = sp.sympify(default)
         self._take(name)
         symbol = sp.Symbol(name, integer=True) if integer else sp.Symbol(name, real=True)
-        self._parameters.append(Parameter(symbol, default, meaning))
+        self._parameters.append(Parameter(symbol, default, meaning, least))
         return symbol
 
     def define(self, name: str, axes: tuple[Axis, ...], value: sp.Expr, *, values: Values = "real") -> Tensor:

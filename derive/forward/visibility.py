@@ -105,7 +105,8 @@ def alternating_attention() -> Program:
 
 def dilated(p: Builder) -> sp.Expr:
     """Causal, every ``stride``-th key."""
-    stride = p.parameter("stride", 2, "a query sees every stride-th key back from its own position", integer=True)
+    meaning = "a query sees every stride-th key back from its own position"
+    stride = p.parameter("stride", 2, meaning, integer=True, least=1)
     return Indicator(j <= i) * Indicator(sp.Eq(sp.Mod(i - j, stride), 0))
 
 
@@ -118,7 +119,7 @@ def dilated_attention() -> Program:
 def blocks(p: Builder) -> sp.Expr:
     """Which block of keys is visible to which block of queries."""
     a, b = Axis("a", "n_blocks"), Axis("b", "m_blocks")
-    block = p.parameter("block", 2, "how many neighbouring positions make a block", integer=True)
+    block = p.parameter("block", 2, "how many neighbouring positions make a block", integer=True, least=1)
     layout = p.input("layout", a, b, meaning="True where a block of queries sees block b of keys", values="boolean")
     return layout[sp.floor(i / block), sp.floor(j / block)]
 

@@ -70,12 +70,13 @@ class _Module:
         yield "Generated: do not edit, run `backprove generate`."
         yield ""
         plain = self.program.plain()
-        optional = [*self.program.optional, *(o.name for o in self.program.outputs[1:])]
+        shown = {o.name for o in plain.outputs}
+        optional = [*self.program.optional, *(o.name for o in self.program.outputs if o.name not in shown)]
         fully = f", {self.kernel.operations} with {_listed(optional)}" if optional else ""
         which, results = ("both passes", "and gradients") if gradients else ("the pass", "alone")
         yield from _filled(
             f"Array operations of {which}, transposes being views: {self.plain_operations} for the plain program "
-            f"({', '.join(i.name for i in plain.inputs)} to {plain.outputs[0].name} {results}){fully}.",
+            f"({', '.join(i.name for i in plain.inputs)} to {_listed([o.name for o in plain.outputs])} {results}){fully}.",
             "",
         )
         if self.kernel.relies_on:
@@ -316,7 +317,8 @@ def _tuple(items: Iterable[str]) -> str:
 
 def _parameter_spec(parameter: Parameter) -> str:
     kind = "integer" if parameter.symbol.is_integer else "real"
-    return f'ParameterSpec("{parameter.name}", "{kind}", "{parameter.meaning}")'
+    least = "" if parameter.least is None else f", least={parameter.least}"
+    return f'ParameterSpec("{parameter.name}", "{kind}", "{parameter.meaning}"{least})'
 
 
 def _output_spec(output: Output) -> str:

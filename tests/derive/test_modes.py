@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from derive.algebra import Axis
 from derive.calculus import backward, compact_form
 from derive.errors import DefinitionError
-from derive.forward import program
+from derive.forward import Builder, Program, program
 from derive.forward.special import one_of, with_identity
 from derive.modes import COMMITTED, MODES, derivation_in, in_mode, names, taken_apart
 from derive.modes import program as mode_of
+from derive.pipeline import module
 from derive.printers.derivation import page
 from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees, tangents_agree
 
@@ -138,3 +140,49 @@ def test_only_a_map_can_be_the_identity() -> None:
 def test_committed_tangents_are_what_dual_numbers_give(name: str) -> None:
     base, mode = taken_apart(name)
     assert tangents_agree(derivation_in(program(base), mode), seed=1) == []
+
+
+def test_an_index_that_is_looked_up_loses_a_fixed_axis_too() -> None:
+    """W[tokens[i], x] of one position is W[tokens, x]: no axis may be left in an index of an index."""
+    alone = one_of(program("embedding"), "i")
+    assert [p.name for p in alone.parameters] == []
+    assert {a.name for a in alone.definition("X").value.atoms(Axis)} == {"x"}
+    assert compacting_changed_nothing(backward(alone)) == []
+
+
+def test_a_table_that_is_looked_up_in_is_no_map() -> None:
+    with pytest.raises(DefinitionError, match="W_E is a table that is looked up in"):
+        with_identity(program("embedding"), "W_E")
+
+
+def mixed() -> Program:
+    """Two outputs, of which one depends on nothing that moves."""
+    i = Axis("i", "n")
+    b = Builder("mixed", "")
+    moves, stays = b.input("a", i), b.input("b", i, constant=True)
+    b.define("X", (i,), moves[i] ** 2)
+    b.define("Y", (i,), 3 * stays[i])
+    return b.output("X").output("Y").build()
+
+
+def test_what_does_not_move_has_the_tangent_zero() -> None:
+    made = in_mode(mixed(), "tangent")
+    assert [o.name for o in made.outputs] == ["X", "Y", "tX", "tY"]
+    assert tangents_agree(derivation_in(mixed(), "tangent")) == []
+    assert "tY = xp.zeros_like(X)" in module(made, "numpy")
+
+
+def test_a_program_without_gradients_has_none_to_go_on_from() -> None:
+    i = Axis("i", "n")
+    b = Builder("still", "")
+    X = b.input("X", i, constant=True)
+    b.define("Y", (i,), 2 * X[i])
+    still = b.output("Y").build()
+    for mode in ("double-backward", "hessian-vector"):
+        with pytest.raises(DefinitionError, match="still has no input that a gradient is asked for"):
+            in_mode(still, mode)
+
+
+def test_the_plain_form_of_a_mode_keeps_what_the_mode_is_for() -> None:
+    assert [o.name for o in mode_of("attention_tangent").plain().outputs] == ["O", "tO"]
+    assert [o.name for o in mode_of("attention_double_backward").plain().outputs] == ["grad_Q", "grad_K", "grad_V"]

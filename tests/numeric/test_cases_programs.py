@@ -267,3 +267,27 @@ def test_the_sum_over_heads_is_one_output_map_of_the_heads_side_by_side() -> Non
     dO = (dY @ stacked.T).reshape(4, heads, 5).swapaxes(0, 1)
     of_heads = kernel.backward(result, {"O": dO})
     np.testing.assert_allclose(got["W_Q"], np.einsum("nx,hnc->xhc", arrays["X"], of_heads["Q"]), rtol=1e-11, atol=1e-13)
+
+
+# Parameters and scalars.
+
+
+def test_a_parameter_that_would_divide_by_zero_is_refused() -> None:
+    with pytest.raises(numeric.InputError, match=r"temperature = 0\.0 the forward pass divides by 0"):
+        gradients("softmax_rows", {}, X=np.ones((2, 3)), temperature=0)
+    ones = {n: np.ones((3, 2)) for n in ("Q", "K", "V")}
+    with pytest.raises(numeric.InputError, match=r"stride is 0; expected an integer of at least 1"):
+        gradients("dilated_attention", {}, **ones, stride=0)
+
+
+def test_a_loss_is_an_array_and_what_is_computed_from_it_is_a_cotangent() -> None:
+    kernel = numeric.load("cross_entropy", "numpy")
+    result = kernel.forward(Z=np.ones((3, 4)), targets=np.array([0, 1, 2]))
+    assert isinstance(result.outputs["loss"], np.ndarray)
+    assert kernel.backward(result, {"loss": 2 * result.outputs["loss"]})["Z"].shape == (3, 4)
+
+
+def test_a_backward_pass_without_a_result_says_what_to_pass() -> None:
+    kernel: Any = numeric.load("cross_entropy", "numpy")
+    with pytest.raises(numeric.InputError, match="NoneType is no result; pass what forward"):
+        kernel.backward(None, {})

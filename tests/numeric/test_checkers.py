@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import numeric
+from numeric import verify
 from numeric.backends import backend
 from numeric.kernels import Kernel, Result
 from numeric.oracle import exact_run, scaled_error
@@ -142,3 +143,12 @@ def test_small_gradients_are_judged_as_strictly_as_large_ones() -> None:
 
 def _fails(error: float | None) -> bool:
     return error is not None and not error <= LIMIT
+
+
+def test_a_property_that_speaks_of_no_sample_is_not_measured_and_nan_is_no_small_error() -> None:
+    """Neither is a success: an empty check, and an error that compares as smaller than nothing."""
+    kernel, device = numeric.load("softmax_rows"), backend("numpy")
+    silent = verify._measured(kernel, device, "silent", "checked", lambda *_: None)
+    assert (silent.status, silent.evidence) == ("not measured", "")
+    broken = verify._measured(kernel, device, "broken", "checked", lambda *_: float("nan"))
+    assert (broken.status, broken.error) == ("fails", float("inf"))

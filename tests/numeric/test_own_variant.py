@@ -194,3 +194,30 @@ def test_a_changed_file_is_derived_anew(tmp_path: Path) -> None:
         file.write_text(HEAD.format(name="twice") + body, encoding="utf-8")
         values.append(str(derivation_of(from_file(file).name).derived.definition("dQ").value))
     assert values == ["4*Q[i, c]*dO[i, c]", "6*Q[i, c]*dO[i, c]"]
+
+
+def test_a_name_that_ends_like_a_mode_is_refused(
+    backprove: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    body = 'S = p.define("S", (i, j), Total(Q[i, c] * K[j, c], c))\nprogram = p.output("S").build()\n'
+    file.write_text(HEAD.format(name="attention_tangent") + body, encoding="utf-8")
+    code, _, errors = backprove("derive", str(file))
+    assert code == cli.USAGE
+    assert "'attention_tangent' ends like a mode" in errors
+
+
+def test_a_mode_of_a_file_is_generated_and_verified_and_other_kernels_stay(
+    backprove: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    body = 'S = p.define("S", (i, j), Total(Q[i, c] * K[j, c], c))\nprogram = p.output("S").build()\n'
+    file.write_text(HEAD.format(name="products") + body, encoding="utf-8")
+    out = ("--out", str(tmp_path / "kernels"))
+    assert backprove("generate", str(file), *out)[0] == cli.HOLDS
+    assert backprove("generate", str(file), "--mode", "tangent", *out)[0] == cli.HOLDS
+    names = sorted(p.name for p in (tmp_path / "kernels" / "numpy").iterdir())
+    assert names == ["products.py", "products_tangent.py"]
+    code, report, _ = backprove("verify", str(file), "--mode", "tangent", "--backend", "numpy", "--format", "json")
+    assert code == cli.HOLDS
+    assert "tangents and gradients are adjoint" in {row["property"] for row in json.loads(report)}

@@ -5,8 +5,8 @@ Forward (grad_Q, grad_K, grad_V, tgrad_Q, tgrad_K, tgrad_V) for CuPy, derived fr
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of the pass, transposes being views: 13 for the plain program (Q, K, V, grad_O, tQ, tK, tV to
-grad_Q alone), 59 with mask, bias, grad_L, tbias, grad_K, grad_V, tgrad_Q, tgrad_K and tgrad_V.
+Array operations of the pass, transposes being views: 44 for the plain program (Q, K, V, grad_O, tQ, tK, tV to
+grad_Q, grad_K, grad_V, tgrad_Q, tgrad_K and tgrad_V alone), 59 with mask, bias, grad_L and tbias.
 Relies on: shift invariance.
 """
 

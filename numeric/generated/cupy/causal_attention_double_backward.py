@@ -5,8 +5,8 @@ definitions of `causal_attention_double_backward`.
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 46 for the plain program (Q, K, V, grad_O to grad_Q
-and gradients), 64 with mask, bias, grad_L, grad_K and grad_V.
+Array operations of both passes, transposes being views: 59 for the plain program (Q, K, V, grad_O to grad_Q,
+grad_K and grad_V and gradients), 64 with mask, bias and grad_L.
 Relies on: shift invariance.
 """
 

@@ -5,8 +5,8 @@ definitions of `grouped_query_double_backward`.
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 34 for the plain program (Q, K, V, grad_O to grad_Q
-and gradients), 57 with mask, grad_L, grad_K and grad_V.
+Array operations of both passes, transposes being views: 47 for the plain program (Q, K, V, grad_O to grad_Q,
+grad_K and grad_V and gradients), 57 with mask and grad_L.
 Relies on: shift invariance.
 """
 

@@ -4,8 +4,8 @@ Forward (O, L, tO, tL) for CuPy, derived from the definitions of `softcap_attent
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of the pass, transposes being views: 10 for the plain program (Q, K, V, tQ, tK, tV to O
-alone), 38 with mask, bias, tbias, L, tO and tL.
+Array operations of the pass, transposes being views: 25 for the plain program (Q, K, V, tQ, tK, tV to O and
+tO alone), 38 with mask, bias, tbias, L and tL.
 Relies on: shift invariance.
 """
 

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
     ),
     parameters=(
         ParameterSpec("scale", "real", "multiplies the scores before the bias is added"),
-        ParameterSpec("block", "integer", "how many neighbouring positions make a block"),
+        ParameterSpec("block", "integer", "how many neighbouring positions make a block", least=1),
     ),
     outputs=(
         OutputSpec("O", ("n", "d_v"), "outputs: the weighted averages of the values"),

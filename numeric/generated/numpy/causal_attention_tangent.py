@@ -4,8 +4,8 @@ Forward (O, L, tO, tL) for NumPy, derived from the definitions of `causal_attent
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of the pass, transposes being views: 14 for the plain program (Q, K, V, tQ, tK, tV to O
-alone), 36 with mask, bias, tbias, L, tO and tL.
+Array operations of the pass, transposes being views: 27 for the plain program (Q, K, V, tQ, tK, tV to O and
+tO alone), 36 with mask, bias, tbias, L and tL.
 Relies on: shift invariance.
 """
 

@@ -28,7 +28,7 @@ SIGNATURE = Signature(
     ),
     parameters=(
         ParameterSpec("scale", "real", "multiplies the scores before the bias is added"),
-        ParameterSpec("stride", "integer", "a query sees every stride-th key back from its own position"),
+        ParameterSpec("stride", "integer", "a query sees every stride-th key back from its own position", least=1),
     ),
     outputs=(
         OutputSpec("O", ("n", "d_v"), "outputs: the weighted averages of the values"),

@@ -24,7 +24,7 @@ SIGNATURE = Signature(
         TensorSpec("V", ("m", "d_v"), "real", "values"),
     ),
     parameters=(
-        ParameterSpec("chunk", "integer", "how many positions make a chunk"),
+        ParameterSpec("chunk", "integer", "how many positions make a chunk", least=1),
         ParameterSpec("longest", "integer", "the number of positions seen in training"),
         ParameterSpec("local", "integer", "how many positions keep their distance to the chunk before"),
         ParameterSpec("base", "real", "pair p turns by the position times base to the power −p/pairs"),

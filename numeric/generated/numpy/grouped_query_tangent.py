@@ -4,8 +4,8 @@ Forward (O, L, tO, tL) for NumPy, derived from the definitions of `grouped_query
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of the pass, transposes being views: 8 for the plain program (Q, K, V, tQ, tK, tV to O
-alone), 28 with mask, L, tO and tL.
+Array operations of the pass, transposes being views: 19 for the plain program (Q, K, V, tQ, tK, tV to O and
+tO alone), 28 with mask, L and tL.
 Relies on: shift invariance.
 """
 

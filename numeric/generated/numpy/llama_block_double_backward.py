@@ -6,9 +6,9 @@ dW_down, dgrad_Y) for NumPy, derived from the definitions of `llama_block_double
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 329 for the plain program (X, position, weight_N1,
-W_Q, W_K, W_V, W_O, weight_N2, W_gate, W_up, W_down, grad_Y to grad_X and gradients), 376 with grad_weight_N1,
-grad_W_Q, grad_W_K, grad_W_V, grad_W_O, grad_weight_N2, grad_W_gate, grad_W_up and grad_W_down.
+Array operations of both passes, transposes being views: 376 for the plain program (X, position, weight_N1,
+W_Q, W_K, W_V, W_O, weight_N2, W_gate, W_up, W_down, grad_Y to grad_X, grad_weight_N1, grad_W_Q, grad_W_K,
+grad_W_V, grad_W_O, grad_weight_N2, grad_W_gate, grad_W_up and grad_W_down and gradients).
 Relies on: shift invariance.
 """
 

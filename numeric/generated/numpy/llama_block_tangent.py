@@ -4,9 +4,9 @@ Forward (Y, tY) for NumPy, derived from the definitions of `llama_block_tangent`
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of the pass, transposes being views: 65 for the plain program (X, position, weight_N1, W_Q,
+Array operations of the pass, transposes being views: 149 for the plain program (X, position, weight_N1, W_Q,
 W_K, W_V, W_O, weight_N2, W_gate, W_up, W_down, tX, tweight_N1, tW_Q, tW_K, tW_V, tW_O, tweight_N2, tW_gate,
-tW_up, tW_down to Y alone), 149 with tY.
+tW_up, tW_down to Y and tY alone).
 Relies on: shift invariance.
 """
 

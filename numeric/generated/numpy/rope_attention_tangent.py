@@ -4,8 +4,8 @@ Forward (O, L, tO, tL) for NumPy, derived from the definitions of `rope_attentio
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of the pass, transposes being views: 42 for the plain program (Q, K, V, position_q,
-position_k, tQ, tK, tV to O alone), 81 with mask, bias, tbias, L, tO and tL.
+Array operations of the pass, transposes being views: 68 for the plain program (Q, K, V, position_q,
+position_k, tQ, tK, tV to O and tO alone), 81 with mask, bias, tbias, L and tL.
 Relies on: shift invariance.
 """
 
