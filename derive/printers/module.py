@@ -73,10 +73,11 @@ class _Module:
         shown = {o.name for o in plain.outputs}
         optional = [*self.program.optional, *(o.name for o in self.program.outputs if o.name not in shown)]
         fully = f", {self.kernel.operations} with {_listed(optional)}" if optional else ""
+        made = _listed([o.name for o in plain.outputs])
         which, results = ("both passes", "and gradients") if gradients else ("the pass", "alone")
         yield from _filled(
             f"Array operations of {which}, transposes being views: {self.plain_operations} for the plain program "
-            f"({', '.join(i.name for i in plain.inputs)} to {_listed([o.name for o in plain.outputs])} {results}){fully}.",
+            f"({', '.join(i.name for i in plain.inputs)} to {made} {results}){fully}.",
             "",
         )
         if self.kernel.relies_on:

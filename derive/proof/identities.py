@@ -18,14 +18,16 @@ from derive.calculus.partials import partials
 from derive.forward import softmax
 from derive.forward.program import Definition, Program
 from derive.lower.stabilise import stabilise
-from derive.proof.prover import Identity, absorbs, rows_sum_to_one
+from derive.proof.identities_of_parts import identities_of_parts
+from derive.proof.prover import Identity, absorbs, inverse_of, rows_sum_to_one
 
 SEEN = "every query sees a key (where it sees none, A is 0 and so are both sides)"
 
 
 def identities(program: Program) -> tuple[Identity, ...]:
-    """The identities of a program whose scores are products of queries and keys; else none."""
-    return tuple(_Attention(program).identities()) if scores_are_products(program) else ()
+    """The identities of a program whose scores are products of queries and keys, and those of its parts."""
+    own = tuple(_Attention(program).identities()) if scores_are_products(program) else ()
+    return (*own, *identities_of_parts(program))
 
 
 def scores_are_products(program: Program) -> bool:
@@ -96,6 +98,36 @@ class _Attention:
             self.A.target * (Delta(j, q) - self.A.target.tensor[i, q]),
             premises=(SEEN,),
             relied_on="the softmax step of every derivation",
+        )
+        other = Axis("p", j.size)
+        J = self.A.target * (Delta(j, q) - self.A.target.tensor[i, q])
+        yield Identity(
+            "the softmax Jacobian is symmetric",
+            "J[j,q] = J[q,j] with J = diag(a) − a aᵀ",
+            J,
+            J.xreplace({j: other}).xreplace({q: j}).xreplace({other: q}),
+            premises=(SEEN,),
+            relied_on="forward and reverse mode use one Jacobian",
+        )
+        yield Identity(
+            "the softmax Jacobian annihilates constants",
+            "Σ_q J[j,q] = 0",
+            Total(J, q),
+            sp.S.Zero,
+            axioms=self.axioms,
+            premises=(SEEN,),
+            relied_on="shift invariance, seen backwards",
+        )
+        x = Tensor("x", j)
+        average = Total(self.A.target.tensor[i, q] * x[q], q)
+        yield Identity(
+            "the softmax Jacobian is a weighted variance",
+            "xᵀ J x = Σ_j A[i,j] (x[j] − Σ_q A[i,q] x[q])² ≥ 0",
+            Total(x[j] * J * x[q], j, q),
+            Total(self.A.target * (x[j] - average) ** 2, j),
+            axioms=self.axioms,
+            premises=(SEEN,),
+            relied_on="the Jacobian is positive semi-definite",
         )
         shift = Tensor("t", i)
         moved = softmax.softmax(form.score + shift[i], j, form.visible)
@@ -192,6 +224,28 @@ class _Attention:
             (SEEN,),
             "O lies in the convex hull of the visible values",
         )
+        q = Axis("q", j.size)
+        yield Identity(
+            "what one score moves",
+            "∂O[i,v]/∂S[i,q] = A[i,q] (V[q,v] − O[i,v])",
+            Total(self.A.target * (Delta(j, q) - self.A.target.tensor[i, q]) * self.given("V"), j),
+            self.A.target.tensor[i, q] * (V[q, v] - self.O.target),
+            self.derived("O"),
+            self.axioms,
+            (SEEN,),
+            "reading what a head can learn: to first order, weight moves the output towards the value",
+        )
+        cotangent = Tensor("dO", i, v)[i, v]
+        yield Identity(
+            "routing gradient",
+            "dS[i,j] = A[i,j] Σ_v dO[i,v] (V[j,v] − O[i,v])",
+            dS,
+            self.A.target * Total(cotangent * (self.given("V") - self.O.target), v),
+            self.derived("r", "dA", "dS", "O"),
+            self.axioms,
+            (SEEN, "L has no cotangent"),
+            "β_j = α_j gᵀ(v_j − o): a key gains where its value points along the gradient",
+        )
         dO = Tensor("dO", i, v)[i, v]
         yield Identity(
             "value gradients sum to the output gradient",
@@ -231,6 +285,18 @@ class _Attention:
             (SEEN, "L has no cotangent"),
             "dQ as a key-value covariance; it lies in the span of key differences",
         )
+        dO = Tensor("dO", i, self.v)[i, self.v]
+        beta = self.A.target * Total(dO * (self.given("V") - self.O.target), self.v)
+        yield Identity(
+            "query gradients are a covariance",
+            "dQ[i,c] = scale Σ_j A[i,j] (Σ_v dO[i,v] (V[j,v] − O[i,v])) (K[j,c] − Σ_r A[i,r] K[r,c])",
+            self.at("dQ"),
+            scale * Total(beta * (K - centre), j),
+            chain,
+            self.axioms,
+            (SEEN, "L has no cotangent"),
+            "dQ is a covariance of keys and values under the weights",
+        )
         e = Axis("e", Q.indices[1].size)
         yield Identity(
             "scale balance",
@@ -241,6 +307,20 @@ class _Attention:
             self.axioms,
             (),
             "finding a scale that one of dQ and dK lost",
+        )
+        a, b = Axis("a", e.size), Axis("b", e.size)
+        B, C = Tensor("B", a, b), Tensor("C", a, b)
+        c = Q.indices[1]
+        changed = Total(B[e, a] * Q.xreplace({c: a}), a) * Total(C[e, b] * K.xreplace({K.indices[1]: b}), b)
+        yield Identity(
+            "scores do not depend on the basis",
+            "q ↦ B q and k ↦ B⁻ᵀ k leave Σ_c Q[i,c] K[j,c]",
+            Total(changed, e),
+            Total(Q * K.xreplace({K.indices[1]: c}), c),
+            axioms=(inverse_of(B, C),),
+            premises=("C is B⁻ᵀ: Σ_c B[c,e] C[c,f] = δ[e,f]",),
+            relied_on="queries and keys mean something only together",
+            refutable=False,
         )
 
     def _algorithms(self) -> Iterator[Identity]:

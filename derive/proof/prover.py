@@ -14,18 +14,20 @@ from typing import Literal
 
 import sympy as sp
 
-from derive.algebra import Entry, Tensor, Term, from_terms, terms_of
+from derive.algebra import Delta, Entry, Tensor, Term, from_terms, terms_of
 from derive.algebra.binders import rewrite
+from derive.algebra.functions import QuarterTurn
+from derive.algebra.terms import merge
 from derive.forward.program import Definition
 from derive.proof.refuter import Counterexample, refute
 
 
 @dataclass(frozen=True)
 class Axiom:
-    """A named rewriting of one term; it returns the same term where it does not apply."""
+    """A named rewriting of one term into another, or into several; it returns the same term where it does not apply."""
 
     name: str
-    apply: Callable[[Term], Term]
+    apply: Callable[[Term], Term | tuple[Term, ...]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Identity:
 
     unfold: the definitions that the proof may use; axioms: what it may assume of tensors that stay folded;
     premises: when it holds, in words; relied_on: who uses it; definitions: what every tensor in it stands for, in
-    order, for counterexamples; all_visible: whether hidden keys are outside of its premises.
+    order, for counterexamples; all_visible: whether hidden keys are outside of its premises; refutable: whether all
+    premises hold at random points, so that a counterexample is one.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Identity:
     relied_on: str = ""
     definitions: tuple[Definition, ...] = ()
     all_visible: bool = True
+    refutable: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,9 @@ def prove(identity: Identity) -> Proof:
     remainder = _reduced(identity.left - identity.right, identity, rewrites)
     if remainder == 0:
         return Proof(identity, "proved", tuple(rewrites))
-    found = refute(
-        identity.left, identity.right, identity.definitions or identity.unfold, all_visible=identity.all_visible
+    known = identity.definitions or identity.unfold
+    found = (
+        refute(identity.left, identity.right, known, all_visible=identity.all_visible) if identity.refutable else None
     )
     left, right = (_reduced(side, identity, []) for side in (identity.left, identity.right))
     return Proof(identity, "refuted" if found else "open", tuple(rewrites), remainder, found, left, right)
@@ -106,17 +111,77 @@ def _split_exponential(expr: sp.Expr) -> sp.Expr:
 def _normal(expr: sp.Expr, axioms: Sequence[Axiom], rewrites: list[str]) -> sp.Expr:
     """The canonical form modulo axioms."""
     while True:
-        terms = []
-        for term in terms_of(expr):
-            for axiom in axioms:
-                while (simpler := axiom.apply(term)) is not term:
-                    rewrites.append(axiom.name)
-                    term = simpler
-            terms.append(term)
-        closed = from_terms(terms)
+        closed = from_terms(done for term in terms_of(expr) for done in _by_axioms(term, axioms, rewrites))
         if closed == expr:
             return closed
         expr = closed
+
+
+def _by_axioms(term: Term, axioms: Sequence[Axiom], rewrites: list[str]) -> list[Term]:
+    """What a term becomes when axioms are applied until none applies."""
+    for axiom in axioms:
+        made = axiom.apply(term)
+        if made is not term:
+            rewrites.append(axiom.name)
+            parts = made if isinstance(made, tuple) else (made,)
+            return [done for part in parts for done in _by_axioms(part, axioms, rewrites)]
+    return [term]
+
+
+def square_is(tensor: Tensor, other: Tensor) -> Axiom:
+    """N² = 1 − C², entry by entry: cosine and sine of one angle."""
+
+    def apply(term: Term) -> Term | tuple[Term, ...]:
+        for base, power in term.powers.items():
+            if isinstance(base, Entry) and base.base == tensor and power == 2:
+                rest = {b: p for b, p in term.powers.items() if b != base}
+                squared = merge(rest, {other[base.indices]: sp.Integer(2)})
+                return Term(term.coefficient, rest, term.bound), Term(-term.coefficient, squared, term.bound)
+        return term
+
+    return Axiom(f"{tensor.name}² = 1 − {other.name}²", apply)
+
+
+def quarter_turns() -> Axiom:
+    """A turn by a right angle: T Tᵀ = 1, T T = −1, and Σ T[s, t] f(s) f(t) = 0, because T[t, s] = −T[s, t]."""
+
+    def apply(term: Term) -> Term:
+        turns = [b for b, p in term.powers.items() if isinstance(b, QuarterTurn) and p == 1]
+        for one in turns:
+            rest = {b: p for b, p in term.powers.items() if b != one}
+            left, right = one.args
+            if {left, right} <= set(term.bound):
+                swapped = Term(term.coefficient, rest, term.bound).renamed({left: right, right: left})
+                if swapped.powers == rest:
+                    return Term(sp.S.Zero, {}, ())
+            for two in (t for t in turns if t != one):
+                for axis in set(one.args) & set(two.args) & set(term.bound):
+                    if term.uses(axis) == 2:
+                        others = [next(a for a in t.args if a != axis) for t in (one, two)]
+                        sign = 1 if one.args.index(axis) == two.args.index(axis) else -1
+                        kept = {b: p for b, p in rest.items() if b != two}
+                        bound = tuple(a for a in term.bound if a != axis)
+                        return Term(sign * term.coefficient, merge(kept, {Delta(*others): sp.S.One}), bound)
+        return term
+
+    return Axiom("turns by right angles", apply)
+
+
+def inverse_of(left: Tensor, right: Tensor) -> Axiom:
+    """Σ_c B[c, e] C[c, f] = δ[e, f]: Cᵀ is the inverse of B."""
+
+    def apply(term: Term) -> Term:
+        entries = [b for b, p in term.powers.items() if isinstance(b, Entry) and p == 1]
+        for one in (e for e in entries if e.base == left):
+            for two in (e for e in entries if e.base == right and e.indices[0] == one.indices[0]):
+                axis = one.indices[0]
+                if axis in term.bound and term.uses(axis) == 2:
+                    rest = {b: p for b, p in term.powers.items() if b not in (one, two)}
+                    delta = {Delta(one.indices[1], two.indices[1]): sp.S.One}
+                    return Term(term.coefficient, merge(rest, delta), tuple(a for a in term.bound if a != axis))
+        return term
+
+    return Axiom(f"{right.name}ᵀ is the inverse of {left.name}", apply)
 
 
 def rows_sum_to_one(tensor: Tensor) -> Axiom:

@@ -31,6 +31,7 @@ from derive.proof.fingerprint import (
     small_sizes,
 )
 from derive.proof.identities import identities
+from derive.proof.identities_of_parts import identities_of_parts
 from derive.proof.prover import Axiom, Identity, absorbs, prove, rows_sum_to_one
 from tests.derive.test_algebra import within
 from tests.families import ATTENTION
@@ -59,7 +60,15 @@ def test_every_identity_is_proved(name: str, statement: str) -> None:
     assert proof.remainder == 0
 
 
-@pytest.mark.parametrize(("name", "statement"), NAMED)
+OWN = [
+    (name, statement)
+    for name, statement in NAMED
+    if catalogue(name)[statement].refutable and statement not in {x.name for x in identities_of_parts(program(name))}
+]
+"""The identities of the program's own tensors, whose premises hold at random points; the others: test_refuter."""
+
+
+@pytest.mark.parametrize(("name", "statement"), OWN)
 def test_every_identity_holds_in_numbers(name: str, statement: str) -> None:
     """Both sides agree in thirty digits where the premises hold: the prover is not the only judge."""
     left, right = sides(catalogue(name)[statement], program(name))
@@ -236,13 +245,13 @@ def test_true_statements_about_self_attention_are_proved(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FALSE)
-def test_false_statements_about_self_attention_stay_open(name: str) -> None:
-    """With as many keys as queries no shape helps; the statement is false in numbers, and the prover says open."""
+def test_false_statements_about_self_attention_are_not_proved(name: str) -> None:
+    """With as many keys as queries no shape helps; it is false in numbers, and the prover never says proved."""
     identity = square_identity(FALSE[name])
     left, right = sides(identity, SQUARE.program)
     assert any(abs(x - y) > 1e-6 for x, y in zip(left, right, strict=True))
     proof = prove(identity)
-    assert proof.status == "open"
+    assert proof.status in ("refuted", "open")
     assert proof.remainder != 0
 
 
@@ -320,9 +329,9 @@ OPEN: dict[str, Callable[[], Identity]] = {
 
 
 @pytest.mark.parametrize("name", OPEN)
-def test_false_statements_stay_open(name: str) -> None:
+def test_false_statements_are_not_proved(name: str) -> None:
     with within(10):
-        assert prove(OPEN[name]()).status == "open"
+        assert prove(OPEN[name]()).status in ("refuted", "open")
 
 
 def test_all_row_sums_together_are_the_number_of_rows() -> None:
