@@ -90,5 +90,5 @@ def _owner(program: str, name: str, array: Array) -> str:
         return "cupy"
     raise InputError(
         f"{program}: {name} is a {type(array).__module__}.{type(array).__name__}; "
-        f"pass a NumPy or CuPy array, for instance numpy.asarray(…)"
+        f"pass a NumPy or CuPy array, for instance numpy.asarray({name if name.isidentifier() else '…'})"
     )

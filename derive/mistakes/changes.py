@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from derive.algebra import Axis, Entry, Tensor, Total, fresh
+from derive.algebra import Axis, Entry, Indicator, Tensor, Total, fresh
 from derive.algebra.binders import rewrite
 from derive.forward.program import Program
 from derive.mistakes.mistake import Transformation
@@ -85,6 +85,29 @@ def instead(name: str, other: str) -> Change:
             return expr
         axes = tuple(Axis(f"axis{k}", size) for k, size in enumerate(expr.tensor.shape))
         return Entry(Tensor(other, *axes), *expr.indices)
+
+    return _everywhere(rule)
+
+
+def replaced(name: str, made: Callable[[Entry], sp.Expr]) -> Change:
+    """With something else wherever an entry of a tensor stands: its negative, its square."""
+    return _everywhere(lambda e: made(e) if isinstance(e, Entry) and _named(e, name) else e)
+
+
+def twice(name: str) -> Change:
+    """With a factor applied twice: a parameter or tensor is squared."""
+    return _everywhere(lambda e: e**2 if _named(e, name) else e)
+
+
+def first_alone(size: str) -> Change:
+    """With the first summand in place of the sum over an axis of that size: what forgets to accumulate computes."""
+
+    def rule(expr: sp.Expr) -> sp.Expr:
+        if not isinstance(expr, Total) or not any(str(a.size) == size for a in expr.axes):
+            return expr
+        body, axes = expr.open()
+        first = [Indicator(sp.Eq(a, 0)) for a in axes if str(a.size) == size]
+        return Total(sp.Mul(body, *first), *axes)
 
     return _everywhere(rule)
 

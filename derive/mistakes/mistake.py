@@ -9,7 +9,7 @@ import sympy as sp
 
 from derive.algebra import Axis, Entry, Tensor
 from derive.calculus import Derivation
-from derive.errors import DerivationError
+from derive.errors import DefinitionError, DerivationError
 from derive.forward.program import Input, Program
 
 Transformation = Callable[[Program], Program]
@@ -23,7 +23,8 @@ class Mistake:
     name: how commands and tests refer to it; title: how a page heads it; breaks: the backward definition
     that is the first to be wrong; belief: what people say when they make it; why: what is wrong with that;
     change: the wrong program from the right one; violates: the name of a proved identity that the wrong
-    gradient breaks (:func:`derive.proof.identities.identities`), or nothing where no identity notices.
+    gradient breaks (:func:`derive.proof.identities.identities`), or nothing where no identity notices; program: one in
+    which it is made, for tests and reports.
 
     Sentences speak of queries, keys and tensors, never of rows and columns, so that they hold in every
     convention; tensors stand in backquotes, as in `A`, for pages to set as formulas.
@@ -36,6 +37,7 @@ class Mistake:
     why: str
     change: Transformation
     violates: str = ""
+    program: str = "attention"
 
 
 def apply(mistake: Mistake, derivation: Derivation) -> Program:
@@ -57,10 +59,12 @@ def apply(mistake: Mistake, derivation: Derivation) -> Program:
 
 
 def applies(mistake: Mistake, derivation: Derivation) -> bool:
-    """Whether a program has the step that the mistake breaks, and something there to get wrong."""
-    if mistake.breaks not in {d.name for d in derivation.derived.definitions}:
+    """Whether a program has the steps that the mistake breaks, something there to get wrong, and what it reads."""
+    try:
+        apply(mistake, derivation)
+    except (DefinitionError, DerivationError):
         return False
-    return mistake.breaks in changed(derivation.derived, mistake.change(derivation.derived))
+    return True
 
 
 def changed(right: Program, wrong: Program) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from derive.algebra import Axis, Entry, Indicator, Total
+from derive.algebra import Axis, Entry, Total
 from derive.algebra.binders import rewrite
 from derive.calculus import Derivation
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Program
-from derive.mistakes.changes import Change, at, drop_factor, drop_term, sum_over, swap_axes, times
+from derive.mistakes.changes import Change, at, drop_factor, drop_term, first_alone, sum_over, swap_axes, times, twice
 from derive.mistakes.mistake import Transformation
 
 
@@ -56,7 +56,7 @@ def _slips(program: Program) -> Iterator[Slip]:
                     value = change(definition.value)
                 except AlgebraError:
                     continue  # the change makes no sense here: an index that the tensor does not have
-                if value not in seen:
+                if value not in seen and not value.has(sp.zoo, sp.nan):
                     seen.add(value)
                     yield Slip(kind, definition.name, detail, at(definition.name, change))
 
@@ -103,17 +103,17 @@ def _(definition: Definition) -> Iterator[tuple[str, Change]]:
 
 @_kind("lost sum")
 def _(definition: Definition) -> Iterator[tuple[str, Change]]:
-    for total in sorted(definition.value.atoms(Total), key=sp.default_sort_key):
-        for place, axis in enumerate(total.axes):
-            yield f"the sum over {axis.size}", _first_alone(total, place)
+    sizes = (str(axis.size) for total in definition.value.atoms(Total) for axis in total.axes)
+    for size in sorted(set(sizes)):
+        yield f"the sum over {size}", first_alone(size)
 
 
 @_kind("twice")
 def _(definition: Definition) -> Iterator[tuple[str, Change]]:
     for entry in _tensors(definition):
-        yield str(entry.tensor.name), _twice(str(entry.tensor.name))
+        yield str(entry.tensor.name), twice(str(entry.tensor.name))
     for scalar in _scalars(definition):
-        yield scalar.name, _exchanged(scalar, scalar**2)
+        yield scalar.name, twice(scalar.name)
 
 
 def _scalars(definition: Definition) -> list[sp.Symbol]:
@@ -131,22 +131,3 @@ def _terms(value: sp.Expr) -> list[tuple[sp.Add, sp.Expr]]:
 
 def _exchanged(old: sp.Expr, new: sp.Expr) -> Change:
     return lambda value: rewrite(value, lambda e: new if e == old else e)
-
-
-def _first_alone(total: Total, place: int) -> Change:
-    """The first summand in place of a sum, as a kernel computes that forgets to accumulate."""
-
-    def rule(expr: sp.Expr) -> sp.Expr:
-        if expr != total:
-            return expr
-        body, axes = expr.open()
-        return Total(body * Indicator(sp.Eq(axes[place], 0)), *axes)
-
-    return lambda value: rewrite(value, rule)
-
-
-def _twice(name: str) -> Change:
-    def rule(expr: sp.Expr) -> sp.Expr:
-        return expr**2 if isinstance(expr, Entry) and str(expr.tensor.name) == name else expr
-
-    return lambda value: rewrite(value, rule)

@@ -19,7 +19,7 @@ from derive.algebra import Axis, Entry, Tensor, free_axes
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Input, Output, Parameter, Program
 from derive.proof.arithmetic import RunningErrors
-from derive.proof.fingerprint import filled, lengths, small_sizes
+from derive.proof.fingerprint import filled, lengths
 from derive.proof.interpreter import Nested, interpret
 
 TRIES = 6
@@ -92,14 +92,14 @@ def _own_axes(tensor: Tensor) -> tuple[Axis, ...]:
 
 
 def _at_random(program: Program, chance: random.Random, all_visible: bool) -> Counterexample | None:
-    sizes = {name: 2 + k % 2 for k, name in enumerate(small_sizes(program, 0))}
+    sizes = {name: 2 + k % 2 for k, name in enumerate(_sizes(program))}
     inputs: dict[str, Nested] = {}
     for given in program.inputs:
         shape = lengths(given.tensor.shape, sizes)
         if given.tensor.boolean:
             inputs[given.name] = filled(shape, lambda: 1 if all_visible else chance.randrange(2))
         elif given.tensor.discrete:
-            inputs[given.name] = filled(shape, lambda: chance.randrange(3))
+            inputs[given.name] = filled(shape, lambda: chance.randrange(2))
         else:
             inputs[given.name] = filled(shape, lambda: Fraction(chance.randint(-4, 4), chance.randint(1, 2)))
     parameters: dict[str, Any] = {
@@ -117,6 +117,13 @@ def _at_random(program: Program, chance: random.Random, all_visible: bool) -> Co
             at = dict(zip((a.name for a in program.outputs[0].axes), place, strict=True))
             return Counterexample(sizes, inputs, parameters, at, _short(first.value), _short(second.value))
     return None
+
+
+def _sizes(program: Program) -> list[str]:
+    """The names of all sizes, also of axes that no input has."""
+    axes = {a for d in program.definitions for a in (*d.axes, *d.value.atoms(Axis))}
+    shapes = {s for i in program.inputs for s in i.tensor.shape}
+    return sorted({str(s) for size in (*shapes, *(a.size for a in axes)) for s in sp.sympify(size).free_symbols})
 
 
 def _flat(nested: Nested, rank: int, place: tuple[int, ...] = ()) -> dict[tuple[int, ...], Any]:

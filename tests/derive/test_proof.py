@@ -480,12 +480,12 @@ def test_fingerprints_refuse_wrong_programs(change: str) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: m.name)
 def test_fingerprints_refuse_every_listed_mistake(mistake: Any) -> None:
     """At sizes that are equal where the mistake needs them to be."""
-    derivation = backward(program("attention").plain())
+    derivation = backward(program(mistake.program))
     wrong = apply(mistake, derivation)
-    sizes = {"n": 3, "m": 3, "d": 3, "d_v": 3}
+    sizes = dict.fromkeys(small_sizes(derivation.forward, 0), 3)
     right = joined(derivation.forward, derivation.derived)
     other = replace(joined(derivation.forward, wrong), inputs=right.inputs)
-    assert agree(right, other, sizes, 0)
+    assert any(agree(right, other, sizes, seed) for seed in range(3))
 
 
 def test_small_sizes_are_pairwise_distinct_for_any_number_of_names() -> None:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from derive.calculus import backward
 from derive.forward import program
+from derive.mistakes import MISTAKES
 from derive.mistakes.systematic import KINDS, systematic
 from numeric.cli import app
 from numeric.mutate import CHECKERS, Row, as_records, counts, matrix
@@ -28,6 +29,15 @@ def test_no_wrong_gradient_survives(name: str) -> None:
         found = counts(rows)
         assert all(found[checker]["survived"] > 0 for checker in PRACTICE), found
         assert found["loss = mean, 1e-2"]["survived"] > len(rows) // 3
+
+
+@pytest.mark.parametrize("name", sorted({m.program for m in MISTAKES}))
+def test_every_listed_mistake_is_seen_by_every_checker(name: str) -> None:
+    """The prover has a counterexample for each, or sizes at which it is not even defined."""
+    rows = {row.mutant.name: row.verdicts for row in matrix(name, curated=True)}
+    assert {m.name for m in MISTAKES if m.program == name} <= set(rows)
+    for mistake, verdicts in rows.items():
+        assert all(verdicts[checker] == "killed" for checker in OURS), (mistake, verdicts)
 
 
 def test_every_kind_of_slip_occurs_and_changes_one_definition() -> None:
