@@ -29,6 +29,15 @@ class Sigmoid(sp.Function):
         return True
 
 
+def definition_of(expr: sp.Expr) -> sp.Expr | None:
+    """What a function with a ``definition`` stands for, else None.
+
+    A class with ``definition`` and ``fdiff`` declares a function and its derivative: a user's own, too.
+    """
+    made: sp.Expr | None = getattr(expr, "definition", None) if isinstance(expr, sp.Function) else None
+    return made
+
+
 def has_kink(expr: sp.Expr) -> bool:
     """Whether an expression holds a function with a kink, whose subgradient has to be stated."""
     return bool(expr.atoms(sp.Max, sp.Min, sp.Abs))

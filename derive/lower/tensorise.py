@@ -14,7 +14,7 @@ import sympy as sp
 from sympy.core.relational import Relational
 
 from derive.algebra import Axis, Delta, Entry, Indicator, Maximum, Supremum, Tensor, Total, Visible, free_axes
-from derive.algebra.functions import QuarterTurn
+from derive.algebra.functions import definition_of
 from derive.algebra.tensors import is_gate
 from derive.errors import LoweringError
 from derive.lower.arrays import (
@@ -91,8 +91,8 @@ class _Tensoriser:
             return Apply(axes, "floor_divide", tuple(parts))
         if isinstance(expr, sp.Function) and expr.func.__name__ in FUNCTIONS:
             return Apply(axes, FUNCTIONS[expr.func.__name__], (self.build(expr.args[0], order),))
-        if isinstance(expr, QuarterTurn):
-            return self.build(expr.definition, order)
+        if (spelled_out := definition_of(expr)) is not None:
+            return self.build(spelled_out, order)
         if isinstance(expr, (sp.Max, sp.Min, sp.Mod)):
             return self._folded(_OF_TWO[expr.func.__name__], [arranged(self.build(a, axes), axes) for a in expr.args])
         raise LoweringError(f"{type(expr).__name__} in {expr} has no array form")

@@ -65,7 +65,7 @@ Answer = TypeVar("Answer")
 
 def where_defined(attempt: Callable[[int], Answer], seed: int) -> Answer:
     """The first attempt, over derived seeds, at whose random point every root and quotient exists."""
-    for number in range(100):
+    for number in range(8):
         try:
             return attempt(seed + 1000003 * number)
         except UndefinedError:
@@ -177,9 +177,9 @@ def random_point(
             at, tries = at + 1, 0
         except UndefinedError:
             tries += 1
-            if tries > 4000:
+            if tries > 600:
                 raise
-            if not stretch.inputs or tries % 500 == 0:
+            if not stretch.inputs or tries % 200 == 0:
                 at = max(at - 1, 0)
     return inputs, parameters
 

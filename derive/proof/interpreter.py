@@ -16,7 +16,7 @@ from sympy.core.relational import Relational
 
 from derive.algebra.axes import Axis
 from derive.algebra.binders import Maximum, Supremum, Total
-from derive.algebra.functions import QuarterTurn, Sigmoid
+from derive.algebra.functions import definition_of
 from derive.algebra.tensors import Delta, Entry, Indicator, Visible, is_gate
 from derive.errors import AlgebraError
 from derive.forward.program import Input, Program
@@ -198,8 +198,8 @@ class Machine:
         if isinstance(expr, (sp.Mod, sp.floor, sp.Min, sp.Max, sp.Abs)) and self._is_discrete(expr):
             exact = self._exact(expr)
             return lambda at: arithmetic.number(exact(at))
-        if isinstance(expr, (Sigmoid, QuarterTurn)):
-            return self._compiled(expr.definition)
+        if (spelled_out := definition_of(expr)) is not None:
+            return self._compiled(spelled_out)
         if isinstance(expr, (sp.Function, sp.Max, sp.Min)):
             function, arguments = expr.func, [self._compiled(a) for a in expr.args]
             return lambda at: arithmetic.function(function, *(self._shown(a(at)) for a in arguments))

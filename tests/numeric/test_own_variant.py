@@ -221,3 +221,30 @@ def test_a_mode_of_a_file_is_generated_and_verified_and_other_kernels_stay(
     code, report, _ = backprove("verify", str(file), "--mode", "tangent", "--backend", "numpy", "--format", "json")
     assert code == cli.HOLDS
     assert "tangents and gradients are adjoint" in {row["property"] for row in json.loads(report)}
+
+
+DECLARED = """import sympy as sp
+from derive.forward.attention import variant
+
+class Bump(sp.Function):
+    nargs = 1
+    definition = property(lambda self: self.args[0] / (1 + self.args[0] ** 2))
+
+    def fdiff(self, argindex=1):
+        return {derivative}
+
+program = variant("bump", "Attention with squashed scores.", score=lambda p, s: Bump(s))
+"""
+
+
+def test_a_function_of_ones_own_declares_its_derivative_and_a_wrong_one_is_found(
+    backprove: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """Its definition is what runs, its ``fdiff`` what is derived; finite differences hold one against the other."""
+    for derivative, right in (("(1 - self.args[0] ** 2) / (1 + self.args[0] ** 2) ** 2", True), ("1 - self**2", False)):
+        file = tmp_path / f"bump_{right}.py"
+        file.write_text(DECLARED.format(derivative=derivative), encoding="utf-8")
+        code, report, _ = backprove("verify", str(file), "--backend", "numpy", "--format", "json")
+        failing = {row["property"] for row in json.loads(report) if row["status"] == "fails"}
+        assert code == (cli.HOLDS if right else cli.WRONG)
+        assert ("finite differences agree" in failing) == (not right)
