@@ -252,7 +252,11 @@ class Machine:
         def evaluate(at: At) -> sp.Expr:
             values: dict[sp.Basic, Any] = {axis: sp.Integer(at[axis]) for axis in axes}
             for dummy, part in looked_up.items():
-                values[dummy] = self.arithmetic.compared(self._shown(part(at)))
+                number = self.arithmetic.compared(self._shown(part(at)))
+                whole = (
+                    number.is_Float and float(number).is_integer()
+                )  # counts and integer inputs, in numbers with a radius
+                values[dummy] = sp.Integer(int(number)) if whole else number
             return outer.xreplace(values)
 
         return evaluate

@@ -13,7 +13,7 @@ from derive.errors import AlgebraError
 from derive.proof.arithmetic import Balls
 from numeric.backends import backend
 from numeric.oracle import bounded_error, exact_run
-from numeric.properties import LIMIT
+from numeric.properties import LIMIT, run_of
 from numeric.samples import Run, Sample, run
 
 pytest.importorskip("flint", reason="python-flint is not installed; install backprove[test]")
@@ -55,3 +55,13 @@ def test_balls_of_constants_and_what_they_refuse() -> None:
     assert float(balls.power(balls.number(4), sp.Rational(-3, 2)).mid()) == 0.125
     with pytest.raises(AlgebraError, match="mystery"):
         balls.function(sp.Function("mystery"), balls.number(1))
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "language_model"])
+def test_counts_are_whole_numbers_in_balls_too(name: str) -> None:
+    """max(1, how many targets count) is decided on integers: a ball of radius 0 is one."""
+    pytest.importorskip("flint", reason="balls come from python-flint")
+    kernel, device = numeric.load(name), backend("numpy")
+    sizes = {size: 2 + k % 2 for k, size in enumerate(kernel.signature.sizes)}
+    made = run_of(kernel, device, Sample(name, sizes, (), "float64", 0))
+    assert bounded_error(made, name) <= 2
