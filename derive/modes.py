@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 from derive.calculus import Derivation, backward, joined, tangent
 from derive.errors import DefinitionError
 from derive.forward import Program, catalogue
-
-Mode = Literal["backward", "tangent", "double-backward", "hessian-vector"]
 
 
 def with_tangents(program: Program) -> Program:
@@ -40,12 +37,8 @@ def with_tangents(program: Program) -> Program:
         summary=f"{program.summary.rstrip('.')}, with tangents.",
         inputs=inputs,
         outputs=outputs,
-        principal=(*_principal(program), *(derivation.names[name] for name in _principal(program))),
+        principal=(*program.principal_outputs, *(derivation.names[name] for name in program.principal_outputs)),
     ).returning(*(o.name for o in outputs))
-
-
-def _principal(program: Program) -> tuple[str, ...]:
-    return program.principal or (program.outputs[0].name,)
 
 
 def with_gradients(program: Program) -> Program:

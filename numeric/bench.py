@@ -81,13 +81,16 @@ def stack(repeats: int) -> None:
     from derive.forward.blocks import llama_block
     from derive.printers.derivation import page
 
+    counts: dict[int, int] = {}
+
     def body(layers: int, *, printed: bool = False) -> Callable[[], object]:
         source = llama_block(layers)
 
         def run() -> object:
             clear_cache()
-            derivation = backward(source)
-            return page(derivation, "index") if printed else derivation
+            made = backward(source)
+            counts[layers] = len(made.forward.definitions) + len(made.derived.definitions)
+            return page(made, "index") if printed else made
 
         return run
 
@@ -100,21 +103,11 @@ def stack(repeats: int) -> None:
     for column in ("blocks", "definitions", "seconds", "ms per definition"):
         table.add_column(column, justify="right")
     table.add_column("")
-    counts = {layers: _definitions(layers) for layers in sizes}
     each = {layers: 1e3 * medians[str(layers)] / counts[layers] for layers in sizes}
     for layers, spent in each.items():
         bar = "█" * round(40 * spent / max(each.values()))
         table.add_row(str(layers), str(counts[layers]), f"{medians[str(layers)]:.2f}", f"{spent:.2f}", bar)
     out.print(table)
-
-
-def _definitions(layers: int) -> int:
-    """The definitions of a stack's forward and backward pass."""
-    from derive.calculus import backward
-    from derive.forward.blocks import llama_block
-
-    made = backward(llama_block(layers))
-    return len(made.forward.definitions) + len(made.derived.definitions)
 
 
 def _torch_body(*arrays: object) -> Callable[[], object] | None:

@@ -48,9 +48,14 @@ def provide(program: str, backend_name: str, source: str) -> None:
 
     The text is run: give only what ``backprove generate`` made.
     """
-    module = ModuleType(f"numeric.provided.{backend_name}.{program}")
-    exec(compile(source, f"<generated {program} for {backend_name}>", "exec"), module.__dict__)
-    _PROVIDED[program, backend_name] = module
+    _PROVIDED[program, backend_name] = module_of(source, f"{program} for {backend_name}")
+
+
+def module_of(source: str, label: str) -> ModuleType:
+    """Generated source text, run as a module that no file holds; the label names it in tracebacks."""
+    module = ModuleType("numeric.provided")
+    exec(compile(source, f"<generated {label}>", "exec"), module.__dict__)
+    return module
 
 
 def load(program: str, backend: str | None = None) -> Kernel:
@@ -124,8 +129,10 @@ class Kernel:
             specs = {o.name: o for o in self.signature.outputs}
             outputs = {n: with_dims(a, specs[n].axes, arguments.sizes) for n, a in outputs.items()}
             kept = ACCUMULATION[arguments.dtype.name]
-            outputs = {n: _cast(a, kept if specs[n].statistic else arguments.dtype) for n, a in outputs.items()}
-            outputs = {n: chosen.xp.asarray(a) for n, a in outputs.items()}  # a number is an array without axes
+            outputs = {  # asarray, because NumPy gives a number for an array without axes
+                n: chosen.xp.asarray(_cast(a, kept if specs[n].statistic else arguments.dtype))
+                for n, a in outputs.items()
+            }
         return Result(self.program, outputs, saved, chosen, arguments)
 
     def backward(self, result: Result, cotangents: Mapping[str, Array]) -> dict[str, Array]:

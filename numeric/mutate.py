@@ -16,11 +16,9 @@ import numpy as np
 import sympy as sp
 
 from derive.algebra import canonical
-from derive.algebra.binders import rewrite
-from derive.algebra.tensors import Entry
 from derive.calculus import Derivation, joined
 from derive.errors import DeriveError
-from derive.forward.program import Program
+from derive.forward.program import Program, unfolded
 from derive.lower import dense
 from derive.mistakes import apply, assumed_sizes, mistakes_for
 from derive.mistakes.systematic import systematic
@@ -28,7 +26,7 @@ from derive.printers.module import module_source
 from derive.proof.fingerprint import agree, small_sizes
 from derive.proof.refuter import refute
 from numeric.backends import backend
-from numeric.kernels import Kernel
+from numeric.kernels import Kernel, module_of
 from numeric.oracle import derivation_of, exact_run
 from numeric.properties import LIMIT, Property, finite_differences_agree
 from numeric.properties_attention import properties_for
@@ -123,13 +121,8 @@ def _prover(derivation: Derivation, mutant: Mutant) -> Verdict:
 def _spelled_out(program: Program, name: str) -> sp.Expr:
     """A definition's value with its reductions written out, so that one mistake does not hide in another name."""
     definition = program.definition(name)
-    reductions = {d.target.base: d for d in program.definitions if d.name.startswith("r") and d is not definition}
-
-    def once(node: sp.Expr) -> sp.Expr:
-        source = reductions.get(node.base) if isinstance(node, Entry) else None
-        return node if source is None else source.at(*node.indices)
-
-    return rewrite(definition.value, once)
+    reductions = [d for d in program.definitions if d.name.startswith("r") and d is not definition]
+    return unfolded(definition.value, reductions)
 
 
 def _fingerprint(derivation: Derivation, mutant: Mutant) -> Verdict:
@@ -154,9 +147,7 @@ def _squared(sizes: dict[str, int], program: Program) -> dict[str, int]:
 
 def _kernel(name: str, derivation: Derivation, mutant: Mutant) -> Kernel:
     made = dense(Derivation(derivation.forward, mutant.derived, (), derivation.names))
-    module = ModuleType(f"numeric.mutants.{name}")
-    exec(compile(module_source(made, made.operations, "numpy"), f"<mutant {mutant.name}>", "exec"), module.__dict__)
-    return _Mutated(name, module)
+    return _Mutated(name, module_of(module_source(made, made.operations, "numpy"), mutant.name))
 
 
 def _sample(kernel: Kernel, **changed: Any) -> Sample:

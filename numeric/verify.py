@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from derive.errors import AlgebraError
 from derive.modes import derivation_in, taken_apart
 from derive.modes import program as program_of
-from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees, takes_roots, tangents_agree
+from derive.proof.checks import compacting_changed_nothing, exactness, forward_mode_agrees, tangents_agree
 from derive.proof.identities import identities
 from derive.proof.prover import Proof, prove
 from numeric.arguments import ACCUMULATION
@@ -28,6 +29,7 @@ from numeric.samples import Sample, dtype
 Status = Literal["holds", "fails", "not measured"]
 SEEDS = range(3)
 BALLS = "results lie in rigorous balls"
+DUALS = "dual numbers in exact arithmetic, random sizes"
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,11 @@ def _symbolic(name: str) -> Iterator[Check]:
         yield Check(name, identity.name, "symbolic", proof)
     base, mode = taken_apart(name)
     if mode in ("tangent", "hessian-vector"):
-        yield Check(name, "tangents are what dual numbers give", "symbolic", lambda: _tangents(name, base, mode))
+        title = "tangents are what dual numbers give"
+        yield Check(name, title, "symbolic", lambda: _tangents(name, title, base, mode))
         return
-    yield Check(name, "compacting changed nothing", "symbolic", lambda: _fingerprint(name))
-    yield Check(name, "forward mode agrees", "symbolic", lambda: _forward_mode(name))
+    for title, check in {"compacting changed nothing": _fingerprint, "forward mode agrees": _forward_mode}.items():
+        yield Check(name, title, "symbolic", partial(check, name, title))
 
 
 def _unproved(outcome: Proof) -> str:
@@ -91,35 +94,33 @@ def _unproved(outcome: Proof) -> str:
     return f"open: the left side is {outcome.left}, the right side {outcome.right}"
 
 
-def _fingerprint(name: str) -> Finding:
+def _fingerprint(name: str, title: str) -> Finding:
+    derivation = derivation_of(name)
+    how = "random points of a field of 2⁶⁸ elements, random sizes"
+    return _algebraic(name, title, "fingerprinted", how, lambda seed: compacting_changed_nothing(derivation, seed))
+
+
+def _forward_mode(name: str, title: str) -> Finding:
+    derivation = derivation_of(name)
+
+    def wrong(seed: int) -> list[str]:
+        return [] if forward_mode_agrees(derivation, seed) else [f"the draw of seed {seed}"]
+
+    return _algebraic(name, title, exactness(derivation.forward), DUALS, wrong)
+
+
+def _tangents(name: str, title: str, base: str, mode: str) -> Finding:
+    derivation = derivation_in(program_of(base), mode)
+    return _algebraic(name, title, exactness(derivation.forward), DUALS, lambda seed: tangents_agree(derivation, seed))
+
+
+def _algebraic(name: str, title: str, word: str, how: str, wrong_at: Callable[[int], list[str]]) -> Finding:
+    """What is found without floating point: where two ways to one result differ, for every seed."""
     try:
-        wrong = sorted({d for seed in SEEDS for d in compacting_changed_nothing(derivation_of(name), seed)})
-    except AlgebraError as error:
-        return Finding(name, "compacting changed nothing", "symbolic", "", "not measured", None, str(error))
-    detail = f"differs in {', '.join(wrong)}" if wrong else "random points of a field of 2⁶⁸ elements, random sizes"
-    return Finding(
-        name, "compacting changed nothing", "symbolic", "fingerprinted", "fails" if wrong else "holds", None, detail
-    )
-
-
-def _forward_mode(name: str) -> Finding:
-    try:
-        wrong = [seed for seed in SEEDS if not forward_mode_agrees(derivation_of(name), seed)]
-    except AlgebraError as error:
-        return Finding(name, "forward mode agrees", "symbolic", "", "not measured", None, str(error))
-    word = "fingerprinted" if takes_roots(derivation_of(name).forward) else "exact"
-    detail = f"differs for seeds {wrong}" if wrong else "dual numbers in exact arithmetic, random sizes"
-    return Finding(name, "forward mode agrees", "symbolic", word, "fails" if wrong else "holds", None, detail)
-
-
-def _tangents(name: str, base: str, mode: str) -> Finding:
-    title, derivation = "tangents are what dual numbers give", derivation_in(program_of(base), mode)
-    try:
-        wrong = sorted({o for seed in SEEDS for o in tangents_agree(derivation, seed)})
+        wrong = sorted({where for seed in SEEDS for where in wrong_at(seed)})
     except AlgebraError as error:
         return Finding(name, title, "symbolic", "", "not measured", None, str(error))
-    word = "fingerprinted" if takes_roots(derivation.forward) else "exact"
-    detail = f"differs in {', '.join(wrong)}" if wrong else "dual numbers in exact arithmetic, random sizes"
+    detail = f"differs in {', '.join(wrong)}" if wrong else how
     return Finding(name, title, "symbolic", word, "fails" if wrong else "holds", None, detail)
 
 

@@ -54,6 +54,11 @@ def size_symbol(name: str) -> sp.Symbol:
     return sp.Symbol(name, integer=True, nonnegative=True)
 
 
+def is_size(symbol: sp.Symbol) -> bool:
+    """Whether a symbol is the size of an axis: a nonnegative integer."""
+    return bool(symbol.is_integer and symbol.is_nonnegative)
+
+
 def fresh(axis: Axis) -> Axis:
     """An axis of the same size under a name nobody else holds."""
     return axis.renamed(f"~{next(_serial)}")

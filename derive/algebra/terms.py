@@ -175,7 +175,8 @@ def _grouped(expr: sp.Expr) -> sp.Expr:
             if base.atoms(sp.Indexed):
                 shared = base if power.is_positive else base**power  # of positive powers, the least is taken out
                 holders.setdefault(shared, []).append(term)
-    best = max(holders.values(), key=lambda terms: (len(terms), -_place(expr, terms[0])), default=[])
+    order = sorted(expr.args, key=sp.default_sort_key)
+    best = max(holders.values(), key=lambda terms: (len(terms), -order.index(terms[0])), default=[])
     if len(best) < 2:
         return expr
     shared, inner = _common(sp.Add(*best))
@@ -188,19 +189,11 @@ def _grouped(expr: sp.Expr) -> sp.Expr:
     return shared * inner + rest
 
 
-def _place(expr: sp.Expr, term: sp.Expr) -> int:
-    return sorted(expr.args, key=sp.default_sort_key).index(term)
-
-
 def _cost(expr: sp.Expr) -> int:
     """How many operations on tensors an expression spells."""
     inside = sum(map(_cost, expr.args)) if not isinstance(expr, sp.Indexed) else 0
     if isinstance(expr, (sp.Add, sp.Mul)):
-        numbers = [a.is_number for a in expr.args]
-        return (
-            inside
-            + numbers.count(False)
-            - 1
-            + int(any(numbers) and sp.Mul(*(a for a in expr.args if a.is_number)) != -1)
-        )
+        numbers = [a for a in expr.args if a.is_number]
+        spelled = bool(numbers) and sp.Mul(*numbers) != -1  # a sign is no operation
+        return inside + len(expr.args) - len(numbers) - 1 + int(spelled)
     return inside + int(isinstance(expr, (sp.Pow, sp.Function, Total)) and not expr.is_number)

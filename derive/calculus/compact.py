@@ -12,6 +12,7 @@ from derive.algebra.binders import rewrite
 from derive.algebra.fold import Equations
 from derive.calculus.steps import Derivation
 from derive.forward import softmax
+from derive.forward.program import unfolded
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,11 @@ def compact_form(derivation: Derivation, lettered: Collection[str] = ()) -> tupl
     renamed = {d.name for d in derived.definitions if isinstance(d.value, Entry)}
     kept = {names[s] for s in scores} | {names[o.name] for o in forward.outputs} | (set(lettered) - renamed)
     shown = [d for d in derived.definitions if d.name in kept or d.name in {o.name for o in derived.outputs}]
-    hidden = {d.target.base: d for d in derived.definitions if d.name not in kept}
+    hidden = [d for d in derived.definitions if d.name not in kept]
     equations = Equations((d.target, d.value) for d in forward.definitions)
 
     def written_out(value: sp.Expr) -> sp.Expr:
-        def once(node: sp.Expr) -> sp.Expr:
-            source = hidden.get(node.base) if isinstance(node, Entry) else None
-            return node if source is None else source.at(*node.indices)
-
-        while (further := rewrite(value, once)) != value:
+        while (further := unfolded(value, hidden)) != value:
             value = further
         return rewrite(compacted(equations.fold(from_terms(terms_of(value)))), _merged)
 

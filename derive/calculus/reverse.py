@@ -12,7 +12,7 @@ compact form appears by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import sympy as sp
 
@@ -31,14 +31,13 @@ from derive.algebra import (
     from_terms,
     terms_of,
 )
-from derive.algebra.binders import rewrite
 from derive.algebra.fold import Equations
 from derive.calculus.flow import Flow
 from derive.calculus.partials import partials_of
 from derive.calculus.parts import name_parts
 from derive.calculus.rules import Rule, reason_for_reduction, rule_for
 from derive.calculus.steps import Derivation, Step, marked
-from derive.forward.program import Definition, Input, Output, Program, unused
+from derive.forward.program import Definition, Input, Output, Program, unfolded, unused
 
 
 def backward(program: Program) -> Derivation:
@@ -162,12 +161,11 @@ class _Reverse:
 
     def _written_out(self, total: sp.Expr, target: Entry) -> sp.Expr:
         """The value with the cotangents of statistics and shifts in place of their names."""
-        used = {e.base: self.unnamed[e.base] for e in total.atoms(Entry) if e.base in self.unnamed}
+        used = [self.unnamed[t] for t in {e.base for e in total.atoms(Entry)} if t in self.unnamed]
         if not used:
             return total
-
-        written = from_terms(terms_of(_unfolded(total, used)))
-        names = ", ".join(sorted(d.name for d in used.values()))
+        written = from_terms(terms_of(unfolded(total, used)))
+        names = ", ".join(sorted(d.name for d in used))
         reason = f"{names} is used here alone, so it is written out: it meets factors with which it is shorter"
         self.steps.append(_step(Rule("write out", reason), target, total, written))
         return written
@@ -182,10 +180,9 @@ class _Reverse:
     def _sums_to_zero(self, entry: Entry, axes: tuple[Axis, ...]) -> bool:
         """Whether a sum vanishes once the shifts and statistics that the entry is made of are written out."""
         own = {str(entry.tensor.name), *self.flow.unnamed}
-        known = {d.target.base: d for d in self.program.definitions if d.name in own}
-
+        known = [d for d in self.program.definitions if d.name in own]
         value: sp.Expr = entry
-        while (written_out := _unfolded(value, known)) != value:
+        while (written_out := unfolded(value, known)) != value:
             value = written_out
             if canonical(Total(value, *axes)) == 0:
                 return True
@@ -280,16 +277,6 @@ class _Reverse:
             self.program.axis_meaning,
             self.program.writing,
         )
-
-
-def _unfolded(expr: sp.Expr, definitions: Mapping[sp.Basic, Definition]) -> sp.Expr:
-    """The expression with the values of some tensors' definitions in place of their entries, once."""
-
-    def value(node: sp.Expr) -> sp.Expr:
-        source = definitions.get(node.base) if isinstance(node, Entry) else None
-        return node if source is None else source.at(*node.indices)
-
-    return rewrite(expr, value)
 
 
 def _step(rule: Rule, target: Entry, before: sp.Expr, after: sp.Expr, *forward: Definition) -> Step:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from derive.document.hand_forms import HAND_FORMS, operations_in
 from derive.errors import AlgebraError, ProofError
 from derive.forward import names, program
-from derive.modes import COMMITTED
+from derive.modes import COMMITTED, taken_apart
 from derive.pipeline import derivation, kernel
 from derive.printers.module import module_source
-from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees, takes_roots
+from derive.proof.checks import compacting_changed_nothing, exactness, forward_mode_agrees
 from derive.proof.identities import identities
 from derive.proof.prover import prove
 
@@ -100,25 +100,20 @@ def _row(name: str) -> str:
     proved = [prove(identity).status for identity in identities(source)]
     if set(proved) - {"proved"}:
         raise ProofError(f"{name}: an identity is not proved, so the page may not list it")
-    word = "fingerprinted" if takes_roots(made.forward) else "exact"
-    modes = [c.removeprefix(f"{name}_").replace("_", " ") for c in COMMITTED if c in _modes_of(name)]
+    modes = [mode.replace("-", " ") for base, mode in map(taken_apart, COMMITTED) if base == name]
     formulas = "formulas, worked example" if name in ("attention", "causal_attention") else "formulas"
     cells = (
         f"`{name}`",
         str(len(made.derived.outputs)),
         str(len(proved)) if proved else "–",
         _found(lambda: compacting_changed_nothing(made) == [], "fingerprinted"),
-        _found(lambda: forward_mode_agrees(made), word),
+        _found(lambda: forward_mode_agrees(made), exactness(made.forward)),
         ", ".join(modes) or "–",
         "runs",
         "generated",
         formulas,
     )
     return " | ".join(cells)
-
-
-def _modes_of(name: str) -> set[str]:
-    return {f"{name}_tangent", f"{name}_double_backward", f"{name}_hessian_vector"}
 
 
 def _found(check: Callable[[], bool], word: str) -> str:

@@ -7,7 +7,7 @@ about an operation is written down anywhere.
 from __future__ import annotations
 
 import keyword
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -187,10 +187,14 @@ class Program:
         """The optional inputs and the values that leaving them out stands for."""
         return {i.name: i.neutral for i in self.inputs if i.neutral is not None}
 
+    @property
+    def principal_outputs(self) -> tuple[str, ...]:
+        """The names of the outputs of the plain form: the principal ones, the first if none is said to be."""
+        return self.principal or (self.outputs[0].name,)
+
     def plain(self) -> Program:
-        """The program with its required inputs and its principal outputs alone, the first if none is said to be."""
-        kept = self.principal or (self.outputs[0].name,)
-        return self.without(*self.optional).returning(*kept)
+        """The program with its required inputs and its principal outputs alone."""
+        return self.without(*self.optional).returning(*self.principal_outputs)
 
     def without(self, *names: str) -> Program:
         """The program with optional inputs left out: each is replaced by its neutral value."""
@@ -248,6 +252,17 @@ def unused(stem: str, taken: Collection[str], *, numbered: bool = False) -> str:
     """The first of ``stem, stem2, stem3 …`` that is not taken; if numbered, of ``stem_1, stem_2 …``."""
     names = (f"{stem}_{k}" for k in count(1)) if numbered else (stem if k == 1 else f"{stem}{k}" for k in count(1))
     return next(name for name in names if name not in taken)
+
+
+def unfolded(expr: sp.Expr, definitions: Iterable[Definition]) -> sp.Expr:
+    """The expression with the values of the given definitions in place of the tensors that they define, once."""
+    known = {d.target.base: d for d in definitions}
+
+    def value(node: sp.Expr) -> sp.Expr:
+        source = known.get(node.base) if isinstance(node, Entry) else None
+        return node if source is None else source.at(*node.indices)
+
+    return rewrite(expr, value)
 
 
 Item = TypeVar("Item", Input, Output, Definition)

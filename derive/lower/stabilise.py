@@ -140,18 +140,19 @@ class _Stabiliser:
             names = lettered(axes, definition.axes)
             kept = tuple(names[a] for a in axes)
             parts = [s.renamed(names, definition.axes) for s in known]
-            stem = next((str(s.score.tensor.name) for s in parts if isinstance(s.score, Entry) and s.over), "score")
-            top = self._named(f"{stem}_max", kept)
-            made = tuple(self._part(top, s, (*kept, *s.over)) for s in parts)
-            sums = [Total(p.weights.target, *s.over) for p, s in zip(made, parts, strict=True)]
-            self.shifts[key] = Shift(
-                Definition(top, sp.Max(*(s.largest for s in parts))),
-                made,
-                Definition(self._named("Z", kept), sp.Add(*sums)),
-            )
+            self.shifts[key] = self._shifted(parts, kept, sp.Max(*(s.largest for s in parts)))
         shift = self.shifts[key]
         here = dict(zip(shift.largest.axes, axes, strict=True))
         return Peak(shift.largest.target.xreplace(here)) * shift.total.target.xreplace(here)
+
+    def _shifted(self, summands: Sequence[_Summand], kept: tuple[Axis, ...], largest: sp.Expr) -> Shift:
+        """The shift of a sum of summands, whose names it makes up."""
+        scores = (s.score for s in summands if isinstance(s.score, Entry) and s.over)
+        stem = next((str(score.tensor.name) for score in scores), "score")
+        top = self._named(f"{stem}_max", kept)
+        parts = tuple(self._part(top, s, (*kept, *s.over)) for s in summands)
+        sums = [Total(p.weights.target, *s.over) for p, s in zip(parts, summands, strict=True)]
+        return Shift(Definition(top, largest), parts, Definition(self._named("Z", kept), sp.Add(*sums)))
 
     def _part(self, top: Entry, summand: _Summand, axes: tuple[Axis, ...]) -> Part:
         exponential, gates = sp.exp(summand.score), summand.gates
@@ -184,11 +185,8 @@ class _Stabiliser:
             names = lettered(axes, definition.axes)
             own = _Summand(summand.gates.xreplace(names), summand.score.xreplace(names), (names[axes[-1]],))
             *kept, over = (names[a] for a in axes)
-            stem = f"{own.score.tensor.name}_max" if isinstance(own.score, Entry) else "score_max"
-            top = self._named(stem, tuple(kept))
-            part = self._part(top, own, (*kept, over))
-            total = Definition(self._named("Z", tuple(kept)), Total(part.weights.target, over))
-            self.shifts[key] = Shift(Definition(top, Maximum(Visible(own.gates, own.score), over)), (part,), total)
+            largest = Maximum(Visible(own.gates, own.score), over)
+            self.shifts[key] = self._shifted([own], tuple(kept), largest)
         return self.shifts[key]
 
     def _named(self, stem: str, axes: tuple[Axis, ...]) -> Entry:

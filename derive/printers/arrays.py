@@ -5,6 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from derive.algebra import Axis
+from derive.algebra.axes import is_size
 from derive.errors import PrintingError
 from derive.lower.arrays import (
     All,
@@ -174,11 +175,6 @@ def never_zero(value: sp.Expr) -> sp.Expr:
         return sp.Pow(power.base.xreplace(sizes), power.exp)
 
     return value.replace(lambda e: isinstance(e, sp.Pow) and e.exp.is_negative, bounded)
-
-
-def is_size(symbol: sp.Symbol) -> bool:
-    """Whether a symbol is the size of an axis: a nonnegative integer."""
-    return bool(symbol.is_integer and symbol.is_nonnegative)
 
 
 def scalar_source(value: sp.Expr) -> str:

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import sympy as sp
 
 from derive.algebra import Axis
+from derive.algebra.axes import is_size
 from derive.calculus import Derivation
 from derive.errors import LoweringError
 from derive.forward.program import HELPERS, Input, Output, Parameter, Program
 from derive.lower.arrays import All, Fill, Name, Positions, Scalar, mentioned, walk
 from derive.lower.dense import Kernel, Statement
-from derive.printers.arrays import ArrayPrinter, is_size, never_zero, scalar_source
+from derive.printers.arrays import ArrayPrinter, never_zero, scalar_source
 from derive.printers.index import IndexPrinter
 from derive.printers.style import Text
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import sympy as sp
 
@@ -65,14 +65,22 @@ def takes_roots(program: Program) -> bool:
     return constants or any(base.is_number or base.has(Entry) for base in roots)
 
 
+def exactness(forward: Program) -> Literal["exact", "fingerprinted"]:
+    """The word that agreement with dual numbers earns: where roots are taken, numbers come from a finite field."""
+    return "fingerprinted" if takes_roots(forward) else "exact"
+
+
+def _exact(forward: Program, seed: int) -> tuple[Arithmetic, Callable[[random.Random], Number]]:
+    """The arithmetic in which a program is exact, and random numbers of it."""
+    return (FiniteField(), random_residue) if takes_roots(forward) else (Weights(seed), _fraction)
+
+
 def forward_mode_agrees(derivation: Derivation, seed: int = 0, sizes: Mapping[str, int] | None = None) -> bool:
     """Whether ⟨cotangent, J·v⟩ = ⟨gradient, v⟩: in rational numbers, or where roots are taken in a finite field.
 
     J·v comes from dual numbers run through the forward definitions, which shares nothing with reverse mode.
     """
-    if takes_roots(derivation.forward):
-        return where_defined(lambda s: _forward_mode(derivation, s, sizes, FiniteField(), random_residue), seed)
-    return where_defined(lambda s: _forward_mode(derivation, s, sizes, Weights(s), _fraction), seed)
+    return where_defined(lambda s: _forward_mode(derivation, s, sizes, *_exact(derivation.forward, s)), seed)
 
 
 @dataclass(frozen=True)
@@ -137,9 +145,7 @@ def _forward_mode(
 
 def tangents_agree(derivation: Derivation, seed: int = 0) -> list[str]:
     """The tangents of a derivation in forward mode that are not what dual numbers give; empty where all are."""
-    if takes_roots(derivation.forward):
-        return where_defined(lambda s: _tangents(derivation, s, FiniteField(), random_residue), seed)
-    return where_defined(lambda s: _tangents(derivation, s, Weights(s), _fraction), seed)
+    return where_defined(lambda s: _tangents(derivation, s, *_exact(derivation.forward, s)), seed)
 
 
 def _tangents(

@@ -67,6 +67,10 @@ class _Attention:
         """An input at its own axes."""
         return self.program.input(name).entry
 
+    def closed_jacobian(self, q: Axis) -> sp.Expr:
+        """∂A[i,j]/∂S[i,q] as diag(a) − aaᵀ says."""
+        return self.A.target * (Delta(self.j, q) - self.A.target.tensor[self.i, q])
+
     def derived(self, *names: str) -> tuple[Definition, ...]:
         """Definitions to unfold, in order."""
         everything = {**self.forward, **self.backward}
@@ -95,12 +99,12 @@ class _Attention:
             "softmax Jacobian",
             "∂A[i,j]/∂S[i,q] = A[i,j] (δ[j,q] − A[i,q])",
             self._jacobian(q),
-            self.A.target * (Delta(j, q) - self.A.target.tensor[i, q]),
+            self.closed_jacobian(q),
             premises=(SEEN,),
             relied_on="the softmax step of every derivation",
         )
         other = Axis("p", j.size)
-        J = self.A.target * (Delta(j, q) - self.A.target.tensor[i, q])
+        J = self.closed_jacobian(q)
         yield Identity(
             "the softmax Jacobian is symmetric",
             "J[j,q] = J[q,j] with J = diag(a) − a aᵀ",
@@ -228,7 +232,7 @@ class _Attention:
         yield Identity(
             "what one score moves",
             "∂O[i,v]/∂S[i,q] = A[i,q] (V[q,v] − O[i,v])",
-            Total(self.A.target * (Delta(j, q) - self.A.target.tensor[i, q]) * self.given("V"), j),
+            Total(self.closed_jacobian(q) * self.given("V"), j),
             self.A.target.tensor[i, q] * (V[q, v] - self.O.target),
             self.derived("O"),
             self.axioms,

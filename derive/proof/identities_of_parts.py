@@ -135,8 +135,7 @@ def _rotary(program: Program) -> Iterator[Identity]:
 
 def _attention(program: Program) -> Iterator[Identity]:
     """Partial results (O, L) of blocks of keys: how kernels that work in tiles, rounds or steps put them together."""
-    parts = [_part(name) for name in "abc"]
-    (a, b, c) = parts
+    a, b, c = map(_part, "abc")
     yield Identity(
         "merging partial results is associative",
         "(a ⊕ b) ⊕ c = a ⊕ (b ⊕ c), with (O, L) ⊕ (O′, L′) = ((e^L O + e^L′ O′)/(e^L + e^L′), log(e^L + e^L′))",

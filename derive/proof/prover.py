@@ -18,7 +18,7 @@ from derive.algebra import Delta, Entry, Tensor, Term, from_terms, terms_of
 from derive.algebra.binders import rewrite
 from derive.algebra.functions import QuarterTurn
 from derive.algebra.terms import merge
-from derive.forward.program import Definition
+from derive.forward.program import Definition, unfolded
 from derive.proof.refuter import Counterexample, refute
 
 
@@ -87,19 +87,14 @@ def prove(identity: Identity) -> Proof:
 def _reduced(difference: sp.Expr, identity: Identity, rewrites: list[str]) -> sp.Expr:
     """The canonical form of an expression, by unfolding, splitting exponentials and applying axioms."""
     for definition in reversed(identity.unfold):
-        unfolded = _unfold(difference, definition)
-        if unfolded != difference:
+        written_out = unfolded(difference, [definition])
+        if written_out != difference:
             rewrites.append(f"unfold {definition.name}")
-            difference = unfolded
+            difference = written_out
     split = rewrite(difference, _split_exponential)
     if split != difference:
         rewrites.append("exp(x + y) = exp x · exp y")
     return _normal(split, identity.axioms, rewrites)
-
-
-def _unfold(expr: sp.Expr, definition: Definition) -> sp.Expr:
-    tensor = definition.target.tensor
-    return rewrite(expr, lambda e: definition.at(*e.indices) if isinstance(e, Entry) and e.base == tensor else e)
 
 
 def _split_exponential(expr: sp.Expr) -> sp.Expr:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import count
 from typing import Any
 
 import sympy as sp
 
 from derive.algebra import Axis, Entry, Tensor, free_axes
+from derive.algebra.axes import is_size
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Input, Output, Parameter, Program
 from derive.proof.arithmetic import RunningErrors
@@ -64,31 +64,21 @@ def _as_program(left: sp.Expr, right: sp.Expr, definitions: tuple[Definition, ..
     sides = tuple(
         Definition(Tensor(f"{name}_side", *axes)[axes], side) for name, side in (("left", left), ("right", right))
     )
-    needed: list[Definition] = []
-    wanted = {e.base for side in sides for e in side.value.atoms(Entry)}
-    for definition in reversed(definitions):
-        if definition.target.base in wanted:
-            wanted |= {e.base for e in definition.value.atoms(Entry)}
-            needed.insert(0, definition)
-    defined = {d.target.base for d in needed}
-    given = tuple(
-        Input(tensor, _own_axes(tensor), "") for tensor in sorted(wanted - defined, key=lambda t: str(t.name))
-    )
-    values = [d.value for d in (*needed, *sides)]
-    sizes = {s for t in (*wanted, *(d.target.base for d in sides)) for s in sp.sympify(t).shape if s.is_Symbol}
+    outputs = tuple(Output(d.target.tensor, axes, "") for d in sides)
+    statement = Program("statement", "", (), (), (*definitions, *sides), outputs)
+    statement = statement.returning(*(o.name for o in outputs))
+    values = [d.value for d in statement.definitions]
+    used, defined = {e.base for v in values for e in v.atoms(Entry)}, {d.target.base for d in statement.definitions}
+    given = tuple(Input(tensor, _own_axes(tensor), "") for tensor in sorted(used - defined, key=lambda t: str(t.name)))
+    sizes = {s for tensor in used | defined for s in tensor.shape if s.is_Symbol}
     labels = {t.args[0] for v in values for t in v.atoms(Tensor)}
     scalars = {s for v in values for s in v.free_symbols if not isinstance(s, (Axis, Entry, Tensor))} - sizes - labels
-    parameters = tuple(Parameter(s, sp.S.Zero, "") for s in sorted(scalars, key=str) if not _is_size(s))
-    outputs = tuple(Output(d.target.tensor, axes, "") for d in sides)
-    return Program("statement", "", given, parameters, (*needed, *sides), outputs)
-
-
-def _is_size(symbol: sp.Symbol) -> bool:
-    return bool(symbol.is_integer and symbol.is_nonnegative)
+    parameters = tuple(Parameter(s, sp.S.Zero, "") for s in sorted(scalars, key=str) if not is_size(s))
+    return replace(statement, inputs=given, parameters=parameters)
 
 
 def _own_axes(tensor: Tensor) -> tuple[Axis, ...]:
-    return tuple(Axis(f"a{k}", size) for k, size in zip(count(1), tensor.shape, strict=False))
+    return tuple(Axis(f"a{k}", size) for k, size in enumerate(tensor.shape, 1))
 
 
 def _at_random(program: Program, chance: random.Random, all_visible: bool) -> Counterexample | None:
