@@ -135,7 +135,9 @@ def verify(
 ) -> None:
     """Check every identity and property of every program, and say how sure each result is."""
     if mutate:
-        raise typer.Exit(_mutated(names or ["attention"], format))
+        if backend or only:
+            raise NumericError("--mutate asks every checker, on NumPy: leave out --backend and --only")
+        raise typer.Exit(_mutated(names or ["attention"], format, mode))
     from numeric import reports
     from numeric.terminal import console, show_findings
 
@@ -147,7 +149,7 @@ def verify(
     raise typer.Exit(_exit_code(findings))
 
 
-def _mutated(names: list[str], format: Report) -> int:
+def _mutated(names: list[str], format: Report, mode: Mode) -> int:
     """Print every mistake in the programs' gradients against every checker; 1 where a property test misses one."""
     import json
 
@@ -156,7 +158,7 @@ def _mutated(names: list[str], format: Report) -> int:
 
     if format == "junit":
         raise NumericError("the matrix of mistakes is a table or JSON: --format table or --format json")
-    rows = {name: matrix(name) for name in names}
+    rows = {name: matrix(name) for name in dict.fromkeys(_provided(name, mode) for name in names)}
     if format == "json":
         print(json.dumps({name: as_records(found) for name, found in rows.items()}, ensure_ascii=False, indent=2))
     else:

@@ -26,6 +26,7 @@ from derive.printers.module import module_source
 from derive.proof.fingerprint import agree, small_sizes
 from derive.proof.refuter import refute
 from numeric.backends import backend
+from numeric.errors import NumericError
 from numeric.kernels import Kernel, module_of
 from numeric.oracle import derivation_of, exact_run
 from numeric.properties import LIMIT, Property, finite_differences_agree
@@ -87,8 +88,15 @@ CHECKERS: tuple[str, ...] = (
 
 
 def matrix(name: str, *, curated: bool = False) -> list[Row]:
-    """Every mutant of a program against every checker, or the curated ones alone."""
+    """Every mutant of a program against every checker, or the curated ones alone.
+
+    Raises
+    ------
+    NumericError: the program has no gradients in which a mistake could be made.
+    """
     derivation = derivation_of(name)
+    if not derivation.derived.definitions:
+        raise NumericError(f"{name} has no gradients in which a mistake could be made; name a program that has some")
     chosen = (m for m in mutants(derivation) if m.kind == "curated" or not curated)
     return [_row(name, derivation, mutant) for mutant in chosen]
 

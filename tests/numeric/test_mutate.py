@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -70,6 +71,40 @@ def test_the_matrix_is_printed_and_written_as_data() -> None:
     assert written["unembedding"][0]["property tests"] == "killed"
     refused = runner.invoke(app, ["verify", "rms_norm", "--mutate", "--format", "junit"])
     assert "table or JSON" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["attention", "--mode", "tangent"], "attention_tangent has no gradients in which a mistake could be made"),
+        (["attention", "--only", "softmax"], "leave out --backend and --only"),
+        (["attention", "--backend", "numpy"], "leave out --backend and --only"),
+    ],
+)
+def test_what_the_matrix_cannot_do_is_refused(asked: list[str], said: str) -> None:
+    refused = CliRunner().invoke(app, ["verify", "--mutate", *asked])
+    assert said in str(refused.exception)
+
+
+def test_the_matrix_takes_a_mode_and_a_file_of_ones_own(tmp_path: Path) -> None:
+    """Neither has committed code; it is generated in memory."""
+    file = tmp_path / "products.py"
+    file.write_text(
+        """from derive.algebra import Axis, Total
+from derive.forward import Builder
+
+i, j, c = Axis("i", "n"), Axis("j", "m"), Axis("c", "d")
+p = Builder("mutated_products", "Scores alone.")
+X, Y = p.input("X", i, c), p.input("Y", j, c)
+p.define("S", (i, j), Total(X[i, c] * Y[j, c], c))
+program = p.output("S").build()
+""",
+        encoding="utf-8",
+    )
+    for mode, name in (("backward", "mutated_products"), ("double-backward", "mutated_products_double_backward")):
+        shown = CliRunner().invoke(app, ["verify", "--mutate", str(file), "--mode", mode, "--format", "json"])
+        assert shown.exit_code == 0, shown.exception
+        assert {row["property tests"] for row in json.loads(shown.output)[name]} == {"killed"}
 
 
 def test_records_hold_every_verdict() -> None:
