@@ -20,7 +20,7 @@ from derive.algebra.functions import definition_of
 from derive.algebra.tensors import Delta, Entry, Indicator, Visible, is_gate
 from derive.errors import AlgebraError
 from derive.forward.program import Input, Program
-from derive.proof.arithmetic import Arithmetic, Number, Symbolic
+from derive.proof.arithmetic import Arithmetic, Number, Symbolic, UndefinedError
 
 At = dict[Axis, int]
 """The positions of axes."""
@@ -235,7 +235,14 @@ class Machine:
         if isinstance(index, Axis):
             return lambda at: at[index]
         value = self._exact(index)
-        return lambda at: int(value(at))
+
+        def whole(at: At) -> int:
+            number = value(at)
+            if number.is_finite is not True:
+                raise UndefinedError(f"{index} is no position where it is {number}")
+            return int(number)
+
+        return whole
 
     def _exact(self, index: sp.Expr) -> Callable[[At], sp.Expr]:
         """What is computed from positions, sizes, parameters and integer inputs as a SymPy number."""

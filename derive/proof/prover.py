@@ -1,33 +1,28 @@
-"""The prover: identities for all sizes, by canonical form and a few named axioms.
+"""The prover: identities for all sizes, by canonical form and a small ordered set of laws and axioms.
 
-A proof unfolds definitions, distributes products over sums, contracts deltas, applies axioms until none
-applies, and closes the result into canonical form. An identity is *proved* when the difference of its two
-sides becomes 0. Otherwise a counterexample at small sizes makes it *refuted*; where none is found it is *open*,
-with the canonical forms of both sides. Nothing is ever proved by sampling.
+A proof unfolds the definitions that it is allowed to, rewrites by the laws of :mod:`derive.proof.axioms`, applies the
+axioms term by term as long as one applies, multiplies by what divides, and closes the result into canonical form. An
+identity is *proved* when the difference of its two sides becomes 0. Otherwise a counterexample at small sizes makes it
+*refuted*; where none is found it is *open*, with the canonical forms of both sides. Nothing is ever proved by sampling.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import sympy as sp
 
-from derive.algebra import Delta, Entry, Tensor, Term, from_terms, terms_of
+from derive.algebra import Term, Total, free_axes, from_terms, terms_of
 from derive.algebra.binders import rewrite
-from derive.algebra.functions import QuarterTurn
-from derive.algebra.terms import merge
+from derive.algebra.terms import Powers, merge
 from derive.forward.program import Definition, unfolded
+from derive.proof.axioms import CIRCLE, LAWS, Axiom
 from derive.proof.refuter import Counterexample, refute
 
-
-@dataclass(frozen=True)
-class Axiom:
-    """A named rewriting of one term into another, or into several; it returns the same term where it does not apply."""
-
-    name: str
-    apply: Callable[[Term], Term | tuple[Term, ...]]
+ROUNDS = 60
+"""How often a form may be rewritten before the prover gives up; proofs of the catalogue take fewer than ten."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +32,8 @@ class Identity:
     unfold: the definitions that the proof may use; axioms: what it may assume of tensors that stay folded;
     premises: when it holds, in words; relied_on: who uses it; definitions: what every tensor in it stands for, in
     order, for counterexamples; all_visible: whether hidden keys are outside of its premises; refutable: whether all
-    premises hold at random points, so that a counterexample is one.
+    premises hold at random points, so that a counterexample is one; holds: False for an equation that people may take
+    for true, which is listed with its counterexample; topic: what it is about, for lists.
     """
 
     name: str
@@ -51,6 +47,8 @@ class Identity:
     definitions: tuple[Definition, ...] = ()
     all_visible: bool = True
     refutable: bool = True
+    holds: bool = True
+    topic: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,138 +69,92 @@ class Proof:
 
 
 def prove(identity: Identity) -> Proof:
-    """Try to prove an identity. It ends: every axiom removes a factor, and definitions are not recursive."""
-    rewrites: list[str] = []
-    remainder = _reduced(identity.left - identity.right, identity, rewrites)
+    """Try to prove an identity. It ends: definitions are not recursive, axioms take factors away, rounds are counted."""
+    trace: dict[str, None] = {}
+    remainder = _without_divisors(_reduced(identity.left - identity.right, identity, trace), identity, trace)
     if remainder == 0:
-        return Proof(identity, "proved", tuple(rewrites))
+        return Proof(identity, "proved", tuple(trace))
     known = identity.definitions or identity.unfold
     found = (
         refute(identity.left, identity.right, known, all_visible=identity.all_visible) if identity.refutable else None
     )
-    left, right = (_reduced(side, identity, []) for side in (identity.left, identity.right))
-    return Proof(identity, "refuted" if found else "open", tuple(rewrites), remainder, found, left, right)
+    left, right = (_reduced(side, identity, {}) for side in (identity.left, identity.right))
+    return Proof(identity, "refuted" if found else "open", tuple(trace), remainder, found, left, right)
 
 
-def _reduced(difference: sp.Expr, identity: Identity, rewrites: list[str]) -> sp.Expr:
-    """The canonical form of an expression, by unfolding, splitting exponentials and applying axioms."""
+def _reduced(difference: sp.Expr, identity: Identity, trace: dict[str, None]) -> sp.Expr:
+    """The canonical form of an expression, by unfolding, laws and axioms."""
     for definition in reversed(identity.unfold):
         written_out = unfolded(difference, [definition])
         if written_out != difference:
-            rewrites.append(f"unfold {definition.name}")
+            trace[f"unfold {definition.name}"] = None
             difference = written_out
-    split = rewrite(difference, _split_exponential)
-    if split != difference:
-        rewrites.append("exp(x + y) = exp x · exp y")
-    return _normal(split, identity.axioms, rewrites)
+    difference = _by_laws(difference, trace)
+    return _normal(difference, (*identity.axioms, CIRCLE), trace)
 
 
-def _split_exponential(expr: sp.Expr) -> sp.Expr:
-    if isinstance(expr, sp.exp) and isinstance(expr.args[0], sp.Add):
-        return sp.Mul(*(sp.exp(part) for part in expr.args[0].args))
+def _by_laws(expr: sp.Expr, trace: dict[str, None]) -> sp.Expr:
+    """The expression rewritten by every law, from the inside out."""
+    laws = [law for law in LAWS if expr.has(*law.about)]
+
+    def rule(node: sp.Expr) -> sp.Expr:
+        for law in laws:
+            if isinstance(node, law.about) and (rewritten := law.rule(node)) != node:
+                trace[f"{law.name}: {law.statement}"] = None
+                node = rewritten
+        return node
+
+    return rewrite(expr, rule)
+
+
+def _normal(expr: sp.Expr, axioms: Sequence[Axiom], trace: dict[str, None]) -> sp.Expr:
+    """The canonical form modulo axioms, inside divisors and functions too."""
+    for _ in range(ROUNDS):
+        terms = [_inside(term, axioms, trace) for term in terms_of(expr)]
+        closed = from_terms(done for term in terms for done in _by_axioms(term, axioms, trace))
+        if closed == expr:
+            break
+        expr = closed
     return expr
 
 
-def _normal(expr: sp.Expr, axioms: Sequence[Axiom], rewrites: list[str]) -> sp.Expr:
-    """The canonical form modulo axioms."""
-    while True:
-        closed = from_terms(done for term in terms_of(expr) for done in _by_axioms(term, axioms, rewrites))
-        if closed == expr:
-            return closed
-        expr = closed
+def _inside(term: Term, axioms: Sequence[Axiom], trace: dict[str, None]) -> Term:
+    """The term with the sums that its factors hold in canonical form."""
+    powers: Powers = {}
+    for base, power in term.powers.items():
+        if base.has(Total):
+            if isinstance(base, (sp.Add, Total)):
+                base = _normal(base, axioms, trace)
+            elif isinstance(base, sp.Function):
+                base = base.func(*(_normal(arg, axioms, trace) for arg in base.args))
+        powers = merge(powers, {base: power})
+    return Term(term.coefficient, powers, term.bound)
 
 
-def _by_axioms(term: Term, axioms: Sequence[Axiom], rewrites: list[str]) -> list[Term]:
+def _by_axioms(term: Term, axioms: Sequence[Axiom], trace: dict[str, None], depth: int = 0) -> Iterable[Term]:
     """What a term becomes when axioms are applied until none applies."""
     for axiom in axioms:
         made = axiom.apply(term)
-        if made is not term:
-            rewrites.append(axiom.name)
-            parts = made if isinstance(made, tuple) else (made,)
-            return [done for part in parts for done in _by_axioms(part, axioms, rewrites)]
-    return [term]
+        if made is not term and depth < ROUNDS:
+            trace[f"{axiom.name}: {axiom.statement}"] = None
+            for part in made if isinstance(made, tuple) else (made,):
+                yield from _by_axioms(part, axioms, trace, depth + 1)
+            return
+    yield term
 
 
-def square_is(tensor: Tensor, other: Tensor) -> Axiom:
-    """N² = 1 − C², entry by entry: cosine and sine of one angle."""
-
-    def apply(term: Term) -> Term | tuple[Term, ...]:
-        for base, power in term.powers.items():
-            if isinstance(base, Entry) and base.base == tensor and power == 2:
-                rest = {b: p for b, p in term.powers.items() if b != base}
-                squared = merge(rest, {other[base.indices]: sp.Integer(2)})
-                return Term(term.coefficient, rest, term.bound), Term(-term.coefficient, squared, term.bound)
-        return term
-
-    return Axiom(f"{tensor.name}² = 1 − {other.name}²", apply)
-
-
-def quarter_turns() -> Axiom:
-    """A turn by a right angle: T Tᵀ = 1, T T = −1, and Σ T[s, t] f(s) f(t) = 0, because T[t, s] = −T[s, t]."""
-
-    def apply(term: Term) -> Term:
-        turns = [b for b, p in term.powers.items() if isinstance(b, QuarterTurn) and p == 1]
-        for one in turns:
-            rest = {b: p for b, p in term.powers.items() if b != one}
-            left, right = one.args
-            if {left, right} <= set(term.bound):
-                swapped = Term(term.coefficient, rest, term.bound).renamed({left: right, right: left})
-                if swapped.powers == rest:
-                    return Term(sp.S.Zero, {}, ())
-            for two in (t for t in turns if t != one):
-                for axis in set(one.args) & set(two.args) & set(term.bound):
-                    if term.uses(axis) == 2:
-                        others = [next(a for a in t.args if a != axis) for t in (one, two)]
-                        sign = 1 if one.args.index(axis) == two.args.index(axis) else -1
-                        kept = {b: p for b, p in rest.items() if b != two}
-                        bound = tuple(a for a in term.bound if a != axis)
-                        return Term(sign * term.coefficient, merge(kept, {Delta(*others): sp.S.One}), bound)
-        return term
-
-    return Axiom("turns by right angles", apply)
-
-
-def inverse_of(left: Tensor, right: Tensor) -> Axiom:
-    """Σ_c B[c, e] C[c, f] = δ[e, f]: Cᵀ is the inverse of B."""
-
-    def apply(term: Term) -> Term:
-        entries = [b for b, p in term.powers.items() if isinstance(b, Entry) and p == 1]
-        for one in (e for e in entries if e.base == left):
-            for two in (e for e in entries if e.base == right and e.indices[0] == one.indices[0]):
-                axis = one.indices[0]
-                if axis in term.bound and term.uses(axis) == 2:
-                    rest = {b: p for b, p in term.powers.items() if b not in (one, two)}
-                    delta = {Delta(one.indices[1], two.indices[1]): sp.S.One}
-                    return Term(term.coefficient, merge(rest, delta), tuple(a for a in term.bound if a != axis))
-        return term
-
-    return Axiom(f"{right.name}ᵀ is the inverse of {left.name}", apply)
-
-
-def rows_sum_to_one(tensor: Tensor) -> Axiom:
-    """Σ_j A[i, j] = 1 over the last axis: a factor whose last index is summed and used nowhere else is 1."""
-
-    def apply(term: Term) -> Term:
-        for base, power in term.powers.items():
-            if isinstance(base, Entry) and base.base == tensor and power == 1:
-                last = base.indices[-1]
-                alone = base.indices.count(last) == 1  # A[i, i] is no row
-                if alone and last in term.bound and term.uses(last) == 1:
-                    rest = {b: p for b, p in term.powers.items() if b != base}
-                    return Term(term.coefficient, rest, tuple(a for a in term.bound if a != last))
-        return term
-
-    return Axiom(f"Σ {tensor.name} = 1 along rows", apply)
-
-
-def absorbs(tensor: Tensor, visibility: Tensor) -> Axiom:
-    """A · M = A: weights vanish where they are hidden."""
-
-    def apply(term: Term) -> Term:
-        for base in term.powers:
-            if isinstance(base, Entry) and base.base == visibility and tensor[base.indices] in term.powers:
-                rest = {b: p for b, p in term.powers.items() if b != base}
-                return Term(term.coefficient, rest, term.bound)
-        return term
-
-    return Axiom(f"{tensor.name} · {visibility.name} = {tensor.name}", apply)
+def _without_divisors(remainder: sp.Expr, identity: Identity, trace: dict[str, None]) -> sp.Expr:
+    """A remainder times what divides its terms: a product that is 0 has a factor 0, and no divisor is."""
+    for _ in range(ROUNDS):
+        terms = terms_of(remainder)
+        divisors: dict[sp.Expr, sp.Expr] = {}
+        for term in terms:
+            for base, power in term.powers.items():
+                if power.is_Integer and power < 0 and not free_axes(base) & set(term.bound):
+                    divisors[base] = max(divisors.get(base, sp.S.Zero), -power)
+        if len(terms) < 2 or not divisors:
+            break
+        trace["multiply by what divides"] = None
+        multiplied = from_terms(Term(t.coefficient, merge(t.powers, divisors), t.bound) for t in terms)
+        remainder = _normal(multiplied, (*identity.axioms, CIRCLE), trace)
+    return remainder

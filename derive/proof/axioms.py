@@ -1,0 +1,246 @@
+"""What a proof may use: laws that hold of all numbers, and axioms about single tensors, each named and stated.
+
+A *law* rewrites expressions, wherever they stand; an *axiom* rewrites one term of a sum of products. The algebra
+itself adds what it keeps canonical: sums distribute, deltas contract, M² = M for a visibility, bound axes have no names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import sympy as sp
+from sympy.core.relational import GreaterThan, LessThan, StrictGreaterThan, StrictLessThan
+
+from derive.algebra import Axis, Delta, Entry, Indicator, Tensor, Term, Total, canonical, factor_common
+from derive.algebra.functions import QuarterTurn
+from derive.algebra.tensors import is_gate
+from derive.algebra.terms import merge
+
+
+@dataclass(frozen=True)
+class Law:
+    """A rewriting that holds of all numbers; it returns the same expression where it does not apply.
+
+    about: the kinds of expressions that it rewrites, so that it is tried only where one occurs.
+    """
+
+    name: str
+    statement: str
+    rule: Callable[[sp.Expr], sp.Expr]
+    about: tuple[type[sp.Basic], ...]
+
+
+@dataclass(frozen=True)
+class Axiom:
+    """A rewriting of one term into another, or into several; it returns the same term where it does not apply.
+
+    Every axiom takes factors away, or puts simpler ones in their place, so that applying axioms ends.
+    """
+
+    name: str
+    statement: str
+    apply: Callable[[Term], Term | tuple[Term, ...]]
+
+
+def _shown(expr: sp.Expr) -> sp.Expr:
+    if not isinstance(expr, sp.Mul):
+        return expr
+    gates = [f for f in expr.args if is_gate(f) and not isinstance(f, Delta)]
+    others = [f for f in expr.args if f not in gates]
+    seen = [f.xreplace(dict.fromkeys(gates, sp.S.One)) for f in others] if gates else others
+    return expr if seen == others else sp.Mul(*gates, *seen)
+
+
+def _exponentials(expr: sp.Expr) -> sp.Expr:
+    if not isinstance(expr, sp.exp):
+        return expr
+    exponent = sp.expand(expr.args[0], deep=False)
+    return sp.Mul(*map(sp.exp, exponent.args)) if isinstance(exponent, sp.Add) else expr
+
+
+def _angles(expr: sp.Expr) -> sp.Expr:
+    if not isinstance(expr, (sp.cos, sp.sin)):
+        return expr
+    angle = sp.expand(expr.args[0])
+    if not isinstance(angle, sp.Add):
+        return expr
+    x, y = angle.as_two_terms()
+    cos_x, sin_x, cos_y, sin_y = (_angles(f(part)) for part in (x, y) for f in (sp.cos, sp.sin))
+    return cos_x * cos_y - sin_x * sin_y if isinstance(expr, sp.cos) else sin_x * cos_y + cos_x * sin_y
+
+
+def _roots(expr: sp.Expr) -> sp.Expr:
+    if not (isinstance(expr, sp.Pow) and expr.exp.is_Rational and not expr.exp.is_Integer and not expr.base.is_number):
+        return expr
+    factors = sp.Mul.make_args(factor_common(canonical(expr.base)))
+    positive = [f for f in factors if f.is_positive and not f.is_number]
+    rest = sp.Mul(*(f for f in factors if f not in positive))
+    return sp.Mul(*(f**expr.exp for f in positive), rest**expr.exp) if positive else expr
+
+
+def _positions(expr: sp.Expr) -> sp.Expr:
+    """Comparisons ``0 ≤ d`` of positions and sizes: decided by the least and the largest d, if they can be."""
+    condition = expr.args[0] if isinstance(expr, Indicator) else None
+    if not isinstance(condition, (LessThan, GreaterThan, StrictLessThan, StrictGreaterThan)):
+        return expr
+    if not all(s.is_integer for s in condition.free_symbols) or condition.atoms(Entry):
+        return expr
+    strict = isinstance(condition, (StrictLessThan, StrictGreaterThan))
+    d = sp.expand(condition.gts - condition.lts - int(strict))
+    if (least := _bound(d, -1)) is not None and least.is_nonnegative:
+        return sp.S.One
+    if (largest := _bound(d, 1)) is not None and largest.is_negative:
+        return sp.S.Zero
+    below = sp.Add(*(-t for t in sp.Add.make_args(d) if t.could_extract_minus_sign()))
+    return Indicator(sp.Le(below, d + below))
+
+
+def _bound(d: sp.Expr, side: int) -> sp.Expr | None:
+    """The largest (side 1) or least (side −1) value of what is linear in positions 0 … size − 1, else None."""
+    result = d
+    for axis in sorted(d.atoms(Axis), key=str):
+        slope = d.coeff(axis)
+        if not slope.is_Integer or (d - slope * axis).has(axis):
+            return None
+        result = result.xreplace({axis: axis.size - 1 if slope * side > 0 else sp.S.Zero})
+    return sp.expand(result)
+
+
+LAWS = (
+    Law("positions", "an index is at least 0 and below its size", _positions, (Indicator,)),
+    Law("exponentials", "exp(x + y) = exp x · exp y", _exponentials, (sp.exp,)),
+    Law(
+        "angles",
+        "cos(x + y) = cos x cos y − sin x sin y; sin(x + y) = sin x cos y + cos x sin y",
+        _angles,
+        (sp.cos, sp.sin),
+    ),
+    Law("roots", "(c x)^p = c^p x^p for c > 0", _roots, (sp.Pow,)),
+    Law("visibility", "M · f(M) = M · f(1), as M is 0 or 1", _shown, (sp.Mul,)),
+)
+"""The laws, in the order in which they are applied."""
+
+
+def _circle(term: Term) -> Term | tuple[Term, ...]:
+    for base, power in term.powers.items():
+        if isinstance(base, sp.sin) and power.is_Integer and power >= 2:
+            return _by_squares(term, base, sp.cos(base.args[0]))
+    return term
+
+
+def _by_squares(term: Term, sine: sp.Expr, cosine: sp.Expr) -> tuple[Term, Term]:
+    rest = merge(term.powers, {sine: sp.Integer(-2)})
+    squared = merge(rest, {cosine: sp.Integer(2)})
+    return Term(term.coefficient, rest, term.bound), Term(-term.coefficient, squared, term.bound)
+
+
+CIRCLE = Axiom("circle", "sin² = 1 − cos²", _circle)
+"""The one axiom that every proof may use."""
+
+
+def square_is(tensor: Tensor, other: Tensor) -> Axiom:
+    """N² = 1 − C², entry by entry: cosine and sine of one angle."""
+
+    def apply(term: Term) -> Term | tuple[Term, ...]:
+        for base, power in term.powers.items():
+            if isinstance(base, Entry) and base.base == tensor and power.is_Integer and power >= 2:
+                return _by_squares(term, base, other[base.indices])
+        return term
+
+    return Axiom(f"{other.name} and {tensor.name} of one angle", f"{tensor.name}² = 1 − {other.name}²", apply)
+
+
+def _turns(term: Term) -> Term:
+    turns = [b for b, p in term.powers.items() if isinstance(b, QuarterTurn) and p == 1]
+    for one in turns:
+        rest = {b: p for b, p in term.powers.items() if b != one}
+        left, right = one.args
+        if {left, right} <= set(term.bound):
+            swapped = Term(term.coefficient, rest, term.bound).renamed({left: right, right: left})
+            if swapped.powers == rest:
+                return Term(sp.S.Zero, {}, ())
+            here, there = (Total(sp.Mul(one, *(b**p for b, p in x.items())), *term.bound) for x in (rest, swapped.powers))
+            if sp.Basic.compare(here, there) > 0:  # of the two names of the summed pair, one is canonical
+                return Term(-term.coefficient, merge(swapped.powers, {one: sp.S.One}), term.bound)
+        for two in (t for t in turns if t != one):
+            for axis in set(one.args) & set(two.args) & set(term.bound):
+                if term.uses(axis) == 2:
+                    others = [next(a for a in t.args if a != axis) for t in (one, two)]
+                    sign = 1 if one.args.index(axis) == two.args.index(axis) else -1
+                    kept = {b: p for b, p in rest.items() if b != two}
+                    bound = tuple(a for a in term.bound if a != axis)
+                    return Term(sign * term.coefficient, merge(kept, {Delta(*others): sp.S.One}), bound)
+    return term
+
+
+QUARTER_TURNS = Axiom("turns by right angles", "T Tᵀ = 1, T T = −1 and T[t,s] = −T[s,t]", _turns)
+"""What the matrix of a quarter turn keeps; Σ T[s,t] f(s) f(t) = 0 follows."""
+
+
+def products_sum_to_delta(left: Tensor, right: Tensor, name: str, over: int = 0) -> Axiom:
+    """``Σ left[…a…] right[…a…] = δ`` of the other indices: one tensor is the transposed inverse of the other.
+
+    The sum runs over the index in the place ``over``; where left is right, its rows are orthonormal.
+    """
+
+    def apply(term: Term) -> Term:
+        entries = [b for b, p in term.powers.items() if isinstance(b, Entry) and p == 1]
+        squares = [b for b, p in term.powers.items() if isinstance(b, Entry) and p == 2 and b.base == left == right]
+        pairs = [(e, f) for e in entries if e.base == left for f in entries if f.base == right and f is not e]
+        for one, two in (*pairs, *((s, s) for s in squares)):
+            axis = one.indices[over]
+            if axis == two.indices[over] and axis in term.bound and term.uses(axis) == len({one, two}):
+                rest = {b: p for b, p in term.powers.items() if b not in (one, two)}
+                others = zip(*(e.indices[:over] + e.indices[over + 1 :] for e in (one, two)), strict=True)
+                deltas = {Delta(a, b): sp.S.One for a, b in others if a != b}
+                bound = tuple(a for a in term.bound if a != axis)
+                return Term(term.coefficient, merge(rest, deltas), bound)
+        return term
+
+    places = ["b", "c"][: len(left.shape) - 1]
+    one, two = (",".join([*p[:over], "a", *p[over:]]) for p in (places, [f"{x}′" for x in places]))
+    deltas = " ".join(f"δ[{x},{x}′]" for x in places)
+    return Axiom(name, f"Σ_a {left.name}[{one}] {right.name}[{two}] = {deltas}", apply)
+
+
+def sums_to_one(tensor: Tensor, name: str, over: int = -1) -> Axiom:
+    """``Σ tensor = 1`` over one index: a factor whose index there is summed and used nowhere else is 1."""
+
+    def apply(term: Term) -> Term:
+        for base, power in term.powers.items():
+            if isinstance(base, Entry) and base.base == tensor and power == 1:
+                axis = base.indices[over]
+                alone = base.indices.count(axis) == 1  # A[i, i] is no row
+                if alone and axis in term.bound and term.uses(axis) == 1:
+                    rest = {b: p for b, p in term.powers.items() if b != base}
+                    return Term(term.coefficient, rest, tuple(a for a in term.bound if a != axis))
+        return term
+
+    return Axiom(name, f"Σ {tensor.name} = 1 over its {'last' if over == -1 else 'first'} index", apply)
+
+
+def rows_sum_to_one(tensor: Tensor) -> Axiom:
+    """Σ_j A[i, j] = 1: proved of every softmax, and then used of its name."""
+    return sums_to_one(tensor, f"rows of {tensor.name}")
+
+
+def expected(tensor: Tensor) -> Axiom:
+    """E X[c] X[e] = δ[c, e]: coordinates that are independent, of mean 0 and variance 1.
+
+    Only for terms that hold nothing else of X than two entries: an expectation is linear.
+    """
+
+    def apply(term: Term) -> Term:
+        mine = {b: p for b, p in term.powers.items() if isinstance(b, Entry) and b.base == tensor}
+        if sum(mine.values()) != 2 or not all(p.is_positive for p in mine.values()):
+            return term
+        rest = {b: p for b, p in term.powers.items() if b not in mine}
+        if any(tensor in {e.base for e in b.atoms(Entry)} for b in rest):
+            return term
+        if len(mine) == 1:
+            return Term(term.coefficient, rest, term.bound)
+        (one, two) = mine
+        return Term(term.coefficient, merge(rest, {Delta(one.indices[0], two.indices[0]): sp.S.One}), term.bound)
+
+    return Axiom(f"moments of {tensor.name}", f"E {tensor.name}[c] {tensor.name}[e] = δ[c,e]", apply)

@@ -1,0 +1,193 @@
+"""Heads: the matrix form of one head, the ranks of its maps, several heads side by side, and groups that share keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import sympy as sp
+
+from derive.algebra import Axis, Delta, Entry, Tensor, Total
+from derive.algebra.binders import rewrite
+from derive.calculus import backward
+from derive.forward.program import Definition, Program
+from derive.forward.special import with_identity
+from derive.proof.axioms import products_sum_to_delta
+from derive.proof.identities.attention import SCALE
+from derive.proof.identities.known import Known, with_entries_replaced
+from derive.proof.prover import Identity
+
+
+def head_identities(program: Program) -> Iterator[Identity]:
+    """One head with its maps and the residual: Y = H + A H W_V W_O (rows are positions)."""
+    k = Known(program)
+    yield from (k.stated(x) for x in (*_matrix_form(k), *_factors(k)))
+    yield from _without_output_map(program)
+
+
+def _matrix_form(k: Known) -> Iterator[Identity]:
+    """Section 7 of the notes: with R = dS, every gradient is a product of R or A with what was there."""
+    W_Q, W_K, W_V, W_O = (k.program.input(f"W_{n}").tensor for n in "QKVO")
+    H, (i, x) = k.program.input("H").tensor, k.program.input("H").axes
+    A, R, Q, K = (k.by_name[n].target.tensor for n in ("A", "dS", "Q", "K"))
+    c, v = k.by_name["Q"].axes[1], k.by_name["V"].axes[1]
+    G, B = k.at("dY").base, k.by_name["dO"].target.tensor
+    j, q = Axis("j", i.size), Axis("q", i.size)
+    chain = k.gradients
+    query = SCALE * Total(R[i, j] * K[j, c] * W_Q[x, c], j, c)
+    key = SCALE * Total(R[j, i] * Q[j, c] * W_K[x, c], j, c)
+    value = Total(A[j, i] * B[j, v] * W_V[x, v], j, v)
+    yield Identity(
+        "the gradient of states has four branches",
+        "∇H = G + W_Qᵀ K R/√d + W_Kᵀ Q Rᵀ/√d + W_Vᵀ B Aᵀ (columns are positions), with B = ∇O and R = ∇S",
+        k.at("dH"),
+        G[i, x] + query + key + value,
+        tuple(d for d in chain if d.name not in ("dS", "dO", "dA", "r")),
+        relied_on="the compact expression of a whole head",
+    )
+    yield Identity(
+        "score gradients in matrix form",
+        "R = A ∘ (E − 1 rowsum(A ∘ E)) for each query, with E = ∇A",
+        R[i, j],
+        A[i, j] * (k.by_name["dA"].target.tensor[i, j] - Total(A[i, q] * k.by_name["dA"].target.tensor[i, q], q)),
+        k.chosen("dS", "r"),
+        relied_on="one number a query in place of a Jacobian",
+    )
+    maps: dict[str, tuple[str, Entry, sp.Expr]] = {
+        "W_Q": ("K R Hᵀ/√d", W_Q[x, c], SCALE * Total(R[i, j] * K[j, c] * H[i, x], i, j)),
+        "W_K": ("Q Rᵀ Hᵀ/√d", W_K[x, c], SCALE * Total(R[i, j] * Q[i, c] * H[j, x], i, j)),
+        "W_V": ("B Aᵀ Hᵀ", W_V[x, v], Total(A[i, j] * B[i, v] * H[j, x], i, j)),
+        "W_O": ("G Oᵀ", W_O[v, x], Total(G[i, x] * k.by_name["O"].target.tensor[i, v], i)),
+    }
+    for name, (formula, entry, right) in maps.items():
+        yield Identity(
+            f"the gradient of {name}",
+            f"∇{name} = {formula} (columns are positions)",
+            k.by_name[f"d{name}"].target.tensor[entry.indices],
+            right,
+            k.chosen("dQ", "dK", "dV", f"d{name}"),
+            relied_on="the compact expression of a whole head",
+        )
+
+
+def _factors(k: Known) -> Iterator[Identity]:
+    """The two effective maps of a head, as products over few coordinates."""
+    W_Q, W_K, W_V, W_O = (k.program.input(f"W_{n}").tensor for n in "QKVO")
+    H, (i, x) = k.program.input("H").tensor, k.program.input("H").axes
+    c, v, y = k.by_name["Q"].axes[1], k.by_name["V"].axes[1], Axis("y", x.size)
+    (_, j), A = k.by_name["S"].axes, k.by_name["A"].target.tensor
+    compared = Total(W_Q[x, c] * W_K[y, c], c)
+    yield Identity(
+        "scores compare states by a map of rank d",
+        "S[i,j] = scale Σ_{x,y} H[i,x] (Σ_c W_Q[x,c] W_K[y,c]) H[j,y]: W_Q W_Kᵀ is a product over d coordinates",
+        k.at("S"),
+        SCALE * Total(H[i, x] * compared * H[j, y], x, y),
+        k.chosen("Q", "K", "S"),
+        relied_on="rank ≤ d of the compatibility map; the softmax of it may have any rank",
+    )
+    written = Total(W_V[x, v] * W_O[v, y], v)
+    yield Identity(
+        "a head writes by a map of rank d_v",
+        "Y[i,y] − H[i,y] = Σ_j A[i,j] Σ_x H[j,x] (Σ_v W_V[x,v] W_O[v,y]): a product over d_v coordinates",
+        k.by_name["Y"].target.tensor[i, y] - H[i, y],
+        Total(A[i, j] * H[j, x] * written, j, x),
+        k.chosen("V", "O", "Y"),
+        relied_on="rank ≤ d_v of the value map: a head writes in few directions",
+    )
+
+
+def _without_output_map(program: Program) -> Iterator[Identity]:
+    """W_O = I: what the derivation of the smaller program says is what the larger one says at W_O = I."""
+    small, large = Known(with_identity(program, "W_O")), Known(program)
+    resize = {large.by_name["V"].axes[1].size: small.by_name["V"].axes[1].size}
+    axes = {a: Axis(a.name, resize[a.size]) for d in large.definitions for a in d.value.atoms(Axis) if a.size in resize}
+    axes |= {a: Axis(a.name, resize[a.size]) for d in large.definitions for a in d.axes if a.size in resize}
+    W_O = program.input("W_O").tensor.xreplace(resize)
+    resized = tuple(
+        Definition(d.target.xreplace(axes).xreplace(resize), d.value.xreplace(axes).xreplace(resize))
+        for d in large.definitions
+    )
+    special = with_entries_replaced(resized, W_O, lambda entry: Delta(*entry.indices))
+    here = {d.name: d for d in special}
+    for name in ("dH", "dW_Q", "dW_K", "dW_V"):
+        left, right = small.by_name[name], here[name]
+        own = {n: d for n, d in small.by_name.items()}
+        yield small.stated(
+            Identity(
+                f"{name} without an output map",
+                f"{name} of the head without W_O = {name} at W_O = I, where B = G",
+                left.value,
+                right.value.xreplace(dict(zip(right.axes, left.axes, strict=True))),
+                tuple(d for n, d in here.items() if n in small.backward or n not in own),
+                relied_on="notes that fold the output map into the value map",
+            )
+        )
+
+
+def side_by_side(program: Program) -> Iterator[Identity]:
+    """The sum of the heads' updates is one output map of what the heads give side by side."""
+    k = Known(program)
+    O, W_O = k.by_name["O"], program.input("W_O")
+    (h, i, v), x = O.axes, W_O.axes[2]
+    place, g, u = Axis("k", "H_d_v"), Axis("g", h.size), Axis("u", v.size)
+    P = Tensor("P", place, h, v)
+    beside = Total(P[place, h, v] * O.target, h, v)
+    stacked = Total(P[place, g, u] * W_O.tensor[g, u, x], g, u)
+    yield k.stated(
+        Identity(
+            "the sum of heads is one map of their concatenation",
+            "Y[i,x] = Σ_k O_concat[i,k] W_concat[k,x], where place k of H·d_v holds one coordinate of one head",
+            k.at("Y"),
+            Total(beside * stacked, place),
+            k.chosen("Y"),
+            (products_sum_to_delta(P, P, "places hold one coordinate each"),),
+            ("P[k,h,v] is 1 where place k holds coordinate v of head h, else 0",),
+            "implementations that concatenate heads and multiply once",
+            refutable=False,
+        )
+    )
+
+
+def shared_keys(program: Program) -> Iterator[Identity]:
+    """Keys and values that a group shares learn what copies of them would learn together."""
+    shared = Known(program)
+    own = program.input("K").axes[:-2]
+    (member,) = (a for a in shared.by_name["S"].axes[:-2] if a not in own)
+    names = {name: program.input(name) for name in "KV"}
+    copies = {g.tensor: Tensor(f"{n}_each", *own, member, *g.axes[len(own) :]) for n, g in names.items()}
+
+    def copied(node: sp.Expr) -> sp.Expr:
+        if isinstance(node, Entry) and node.base in copies:
+            at = len(own)
+            return copies[node.base][(*node.indices[:at], member, *node.indices[at:])]
+        return node
+
+    def given(tensor: Tensor, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return (*axes[: len(own)], member, *axes[len(own) :]) if tensor in copies else axes
+
+    inputs = tuple(
+        replace(g, tensor=copies[g.tensor], axes=given(g.tensor, g.axes), dims=()) if g.tensor in copies else g
+        for g in program.inputs
+    )
+    definitions = tuple(replace(d, value=rewrite(d.value, copied)) for d in program.definitions)
+    separate = backward(replace(program, inputs=inputs, definitions=definitions)).derived
+    back = {copy: tensor for tensor, copy in copies.items()}
+
+    def original(node: sp.Expr) -> sp.Expr:
+        if isinstance(node, Entry) and node.base in back:
+            at = len(own)
+            return back[node.base][(*node.indices[:at], *node.indices[at + 1 :])]
+        return node
+
+    for name in "KV":
+        each = next(d for d in separate.definitions if d.name == f"d{name}_each")
+        yield shared.stated(
+            Identity(
+                f"d{name} is the sum over the group",
+                f"d{name}[h,j,·] = Σ_g d{name}_each[h,g,j,·], the gradients of a copy for each member of the group",
+                shared.at(f"d{name}"),
+                Total(rewrite(each.value, original), member),
+                shared.chosen(f"d{name}"),
+                relied_on="grouped-query kernels accumulate dK and dV over the group",
+            )
+        )

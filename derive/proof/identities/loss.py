@@ -1,0 +1,44 @@
+"""The next-token loss: its gradient is the difference of two distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sympy as sp
+
+from derive.algebra import Delta, Total
+from derive.forward.program import Program
+from derive.proof.axioms import rows_sum_to_one
+from derive.proof.identities.known import Known
+from derive.proof.prover import Identity
+
+
+def cross_entropy_identities(program: Program) -> Iterator[Identity]:
+    """Cross-entropy with a temperature, averaged over the targets that count."""
+    k = Known(program)
+    P, t = k.at("P"), k.by_name["dS"].axes[1]
+    tau = next(p.symbol for p in program.parameters if p.name == "temperature")
+    onehot = Delta(program.input("targets").entry, t)
+    share = k.at("dloss") * k.at("counted") / (tau * k.at("N"))
+    yield k.stated(
+        Identity(
+            "logit gradients are probabilities less the target",
+            "dZ[i,t] = dloss counted[i]/(τ N) (P[i,t] − [t is the target of i])",
+            k.at("dZ"),
+            share * (P - onehot),
+            k.gradients,
+            relied_on="p − onehot: a fused loss computes no logarithm on the way back",
+        )
+    )
+    yield k.stated(
+        Identity(
+            "logit gradients are centred",
+            "Σ_t dS[i,t] = 0",
+            Total(k.at("dS"), t),
+            sp.S.Zero,
+            k.chosen("dS"),
+            (rows_sum_to_one(P.base),),
+            ("a counted target is a token of the vocabulary",),
+            "a constant added to all logits changes nothing",
+        )
+    )
