@@ -117,7 +117,7 @@ def _row(name: str, derivation: Derivation, mutant: Mutant) -> Row:
 
 def _prover(derivation: Derivation, mutant: Mutant) -> Verdict:
     """Equivalent where both values have one canonical form for all sizes, killed by a counterexample."""
-    right, wrong = (_spelled_out(p, mutant.breaks) for p in (derivation.derived, mutant.derived))
+    right, wrong = (_spelled_out(derivation, p, mutant.breaks) for p in (derivation.derived, mutant.derived))
     if assumed_sizes(mutant.derived):
         return "killed"  # it indexes an axis of one size by another: for sizes that differ it is not even defined
     if canonical(right - wrong) == 0:
@@ -126,11 +126,14 @@ def _prover(derivation: Derivation, mutant: Mutant) -> Verdict:
     return "killed" if refute(right, wrong, known) else "survived"
 
 
-def _spelled_out(program: Program, name: str) -> sp.Expr:
-    """A definition's value with its reductions written out, so that one mistake does not hide in another name."""
+def _spelled_out(derivation: Derivation, program: Program, name: str) -> sp.Expr:
+    """A definition's value with named reductions written out, so that one mistake does not hide in another name.
+
+    They are what is defined on the way to a gradient and is nobody's cotangent.
+    """
     definition = program.definition(name)
-    reductions = [d for d in program.definitions if d.name.startswith("r") and d is not definition]
-    return unfolded(definition.value, reductions)
+    cotangents = {*derivation.names.values(), name}
+    return unfolded(definition.value, [d for d in program.definitions if d.name not in cotangents])
 
 
 def _fingerprint(derivation: Derivation, mutant: Mutant) -> Verdict:

@@ -6,7 +6,6 @@ with integer exponents.
 
 from __future__ import annotations
 
-import importlib
 import random
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +15,7 @@ import mpmath
 import sympy as sp
 
 from derive.errors import AlgebraError
+from derive.proof.rationals import Kind, Rational, fastest, python_flint, ratio, read, spelled
 
 Number = Any
 
@@ -24,7 +24,7 @@ class Arithmetic(Protocol):
     """What the interpreter needs from a kind of numbers."""
 
     def number(self, value: Any) -> Number:
-        """The number for an exact value (int, Fraction, SymPy number, or one of its own)."""
+        """The number for an exact value (int, rational of any kind, SymPy number, or one of its own)."""
 
     def function(self, function: type[sp.Function], *args: Number) -> Number:
         """A function such as ``sympy.exp`` at numbers."""
@@ -45,13 +45,13 @@ class Symbolic:
 
     def number(self, value: Any) -> sp.Expr:
         """A SymPy number; floats are refused, because they are not exact."""
-        if isinstance(value, Fraction):
-            return sp.Rational(value.numerator, value.denominator)
+        if (parts := ratio(value)) is not None:
+            return sp.Rational(*parts)
         if isinstance(value, float) and value not in (float("inf"), float("-inf")):
             raise AlgebraError(
                 f"{value!r} is a float; the exact interpreter takes integers, fractions and SymPy numbers"
             )
-        return sp.sympify(value) if not isinstance(value, str) else sp.Rational(Fraction(value))
+        return sp.Rational(*read(value)) if isinstance(value, str) else sp.sympify(value)
 
     def function(self, function: type[sp.Function], *args: sp.Expr) -> sp.Expr:
         """The function applied; log 0 is −∞, the limit that a row without visible keys has."""
@@ -75,15 +75,9 @@ class Decimals:
 
     def number(self, value: Any) -> Any:
         """A number rounded to the working precision."""
-        if isinstance(value, Fraction):
-            return self.context.mpf(value.numerator) / value.denominator
-        if isinstance(value, sp.Basic):
-            return (
-                self.context.mpf(sp.Rational(value).p) / sp.Rational(value).q
-                if value.is_Rational
-                else self._real(value)
-            )
-        return self.context.mpf(value)
+        if (parts := ratio(value)) is not None:
+            return self.context.mpf(parts[0]) / parts[1]
+        return self._real(value) if isinstance(value, sp.Basic) else self.context.mpf(value)
 
     def _real(self, value: sp.Basic) -> Any:
         if value in (sp.oo, -sp.oo):
@@ -113,43 +107,48 @@ class Decimals:
 
 
 class Weights:
-    """Fractions, with functions as unknown but fixed positive values: equal arguments, equal weights.
+    """Rational numbers, with functions as unknown but fixed positive values: equal arguments, equal weights.
 
-    A statement that holds here does not rest on what exp is, only on its being a function.
+    A statement that holds here does not rest on what exp is, only on its being a function. The same seed gives the
+    same weights in every ``kind`` of rational numbers; the fastest that is installed, if none is asked for. Results
+    are of that kind, so make what is computed with them afterwards by :meth:`number` too.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, kind: Kind | None = None) -> None:
         self.seed = seed
-        self.known: dict[tuple[str, tuple[Fraction, ...]], Fraction] = {}
+        self.kind = kind or fastest()
+        self.known: dict[tuple[str, tuple[Rational, ...]], Rational] = {}
 
-    def number(self, value: Any) -> Fraction:
-        """A fraction; strings such as ``"1/2"`` are parsed as fractions, never evaluated."""
-        return Fraction(value.p, value.q) if isinstance(value, sp.Rational) else Fraction(value)
+    def number(self, value: Any) -> Rational:
+        """A rational; strings such as ``"1/2"`` are parsed as fractions, never evaluated."""
+        if type(value) is self.kind:
+            return value
+        return self.kind(*read(value))
 
-    def function(self, function: type[sp.Function], *args: Fraction) -> Fraction:
+    def function(self, function: type[sp.Function], *args: Rational) -> Rational:
         """A positive rational that depends on the function and its arguments alone."""
         if function in ORDERED:
-            return Fraction(ordered(function, self, args))
+            return self.number(ordered(function, self, args))
         key = (function.__name__, args)
         if key not in self.known:
-            chance = random.Random(f"{self.seed} {key}")
-            self.known[key] = Fraction(chance.randint(1, 1000), chance.randint(1, 1000))
+            chance = random.Random(f"{self.seed} {function.__name__} {' '.join(map(spelled, args))}")
+            self.known[key] = self.kind(chance.randint(1, 1000), chance.randint(1, 1000))
         return self.known[key]
 
-    def power(self, base: Fraction, exponent: sp.Rational) -> Fraction:
+    def power(self, base: Rational, exponent: sp.Rational) -> Rational:
         """A power; a root that is not rational is an unknown function of its argument, whose square is not that."""
         if base == 0 and exponent < 0:
             raise UndefinedError("zero has no inverse")
         if exponent.q == 1:
             return base ** int(exponent)
-        root = sp.root(sp.Rational(base.numerator, base.denominator), exponent.q)
-        if root.is_Rational:
-            return Fraction(int(root.p), int(root.q)) ** int(exponent.p)
-        return self.function(sp.root, base, Fraction(1, int(exponent.q))) ** int(exponent.p)
+        root = sp.root(self.compared(base), exponent.q)
+        if not root.is_Rational:
+            root = self.function(sp.root, base, self.kind(1, int(exponent.q)))
+        return self.number(root) ** int(exponent.p)
 
-    def compared(self, value: Fraction) -> sp.Expr:
+    def compared(self, value: Rational) -> sp.Expr:
         """The same rational."""
-        return sp.Rational(value.numerator, value.denominator)
+        return sp.Rational(*read(value))
 
 
 ORDERED = (sp.Abs, sp.sign, sp.Heaviside, sp.Max, sp.Min)
@@ -338,24 +337,19 @@ class Balls:
     """
 
     def __init__(self, bits: int = 160) -> None:
-        try:
-            self.flint = importlib.import_module("flint")
-        except ImportError as error:
-            raise AlgebraError(f"rigorous balls need python-flint ({error}); pip install python-flint") from None
+        self.flint = python_flint()
         self.flint.ctx.prec = bits
 
     def number(self, value: Any) -> Any:
         """A ball around an exact number; floats are exact."""
         if value is sp.pi:
             return self.flint.arb.pi()
-        arb, rational = self.flint.arb, None
-        if isinstance(value, (sp.Rational, Fraction)):
-            rational = (int(value.p), int(value.q)) if isinstance(value, sp.Rational) else value.as_integer_ratio()
-        elif value in (sp.oo, -sp.oo):
+        arb = self.flint.arb
+        if (parts := ratio(value)) is not None:
+            return arb(self.flint.fmpq(*parts))
+        if value in (sp.oo, -sp.oo):
             return arb("inf") if value == sp.oo else arb("-inf")
-        elif isinstance(value, sp.Basic):
-            return self._constant(value)
-        return arb(self.flint.fmpq(*rational)) if rational else arb(value)
+        return self._constant(value) if isinstance(value, sp.Basic) else arb(value)
 
     def _constant(self, value: sp.Basic) -> Any:
         """Roots and functions of exact numbers, by way of their parts."""

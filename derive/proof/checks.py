@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ import sympy as sp
 
 from derive.algebra import Entry
 from derive.calculus import Derivation, joined
+from derive.errors import AlgebraError
 from derive.forward.program import Definition, Program
 from derive.proof.arithmetic import Arithmetic, Duals, Number, Weights
 from derive.proof.fingerprint import (
@@ -27,6 +27,7 @@ from derive.proof.fingerprint import (
     where_defined,
 )
 from derive.proof.interpreter import Nested, interpret
+from derive.proof.rationals import Kind
 
 
 def uncompacted(derivation: Derivation) -> Program:
@@ -70,17 +71,45 @@ def exactness(forward: Program) -> Literal["exact", "fingerprinted"]:
     return "fingerprinted" if takes_roots(forward) else "exact"
 
 
-def _exact(forward: Program, seed: int) -> tuple[Arithmetic, Callable[[random.Random], Number]]:
+def _exact(forward: Program, seed: int, kind: Kind | None) -> tuple[Arithmetic, Callable[[random.Random], Number]]:
     """The arithmetic in which a program is exact, and random numbers of it."""
-    return (FiniteField(), random_residue) if takes_roots(forward) else (Weights(seed), _fraction)
+    if takes_roots(forward):
+        return FiniteField(), random_residue
+    weights = Weights(seed, kind)
+    return weights, lambda chance: weights.kind(chance.randint(-9, 9), chance.randint(1, 4))
 
 
-def forward_mode_agrees(derivation: Derivation, seed: int = 0, sizes: Mapping[str, int] | None = None) -> bool:
+def forward_mode_agrees(
+    derivation: Derivation, seed: int = 0, sizes: Mapping[str, int] | None = None, *, kind: Kind | None = None
+) -> bool:
     """Whether ⟨cotangent, J·v⟩ = ⟨gradient, v⟩: in rational numbers, or where roots are taken in a finite field.
 
     J·v comes from dual numbers run through the forward definitions, which shares nothing with reverse mode.
+
+    Parameters
+    ----------
+    seed: of the random inputs, parameters, tangents, cotangents and weights.
+    sizes: sizes by name, such as ``{"n": 16, "m": 16}``; those that are not given are small and drawn at random.
+    kind: the kind of rational numbers, :data:`fractions.Fraction` or ``flint.fmpq``; the fastest if not given.
+        The answer is the same in both.
+
+    Raises
+    ------
+    AlgebraError: there is no such size, or no random point at which the program is defined.
     """
-    return where_defined(lambda s: _forward_mode(derivation, s, sizes, *_exact(derivation.forward, s)), seed)
+    at = _sized(derivation.forward, sizes)
+    return where_defined(lambda s: _forward_mode(derivation, s, at(s), *_exact(derivation.forward, s, kind)), seed)
+
+
+def _sized(forward: Program, sizes: Mapping[str, int] | None) -> Callable[[int], dict[str, int]]:
+    """From a seed to sizes: small and distinct ones, but for those that are given."""
+    known = small_sizes(forward, 0)
+    for name, length in (sizes or {}).items():
+        if name not in known or length < 0:
+            raise AlgebraError(
+                f"{forward.name} has no size {name} = {length}; give whole numbers for some of {', '.join(known)}"
+            )
+    return lambda seed: {**small_sizes(forward, seed), **(sizes or {})}
 
 
 @dataclass(frozen=True)
@@ -117,12 +146,11 @@ def _moved(
 def _forward_mode(
     derivation: Derivation,
     seed: int,
-    sizes: Mapping[str, int] | None,
+    sizes: Mapping[str, int],
     arithmetic: Arithmetic,
     draw: Callable[[random.Random], Number],
 ) -> bool:
     chance, forward = random.Random(seed), derivation.forward
-    sizes = dict(sizes or small_sizes(forward, seed))
     at = _moved(forward, chance, sizes, arithmetic, draw)
     pushed = pulled = arithmetic.number(0)
     cotangents = {}
@@ -143,16 +171,26 @@ def _forward_mode(
     return bool(pushed == pulled)
 
 
-def tangents_agree(derivation: Derivation, seed: int = 0) -> list[str]:
-    """The tangents of a derivation in forward mode that are not what dual numbers give; empty where all are."""
-    return where_defined(lambda s: _tangents(derivation, s, *_exact(derivation.forward, s)), seed)
+def tangents_agree(
+    derivation: Derivation, seed: int = 0, sizes: Mapping[str, int] | None = None, *, kind: Kind | None = None
+) -> list[str]:
+    """The tangents of a derivation in forward mode that are not what dual numbers give; empty where all are.
+
+    Parameters and errors are those of :func:`forward_mode_agrees`.
+    """
+    at = _sized(derivation.forward, sizes)
+    return where_defined(lambda s: _tangents(derivation, s, at(s), *_exact(derivation.forward, s, kind)), seed)
 
 
 def _tangents(
-    derivation: Derivation, seed: int, arithmetic: Arithmetic, draw: Callable[[random.Random], Number]
+    derivation: Derivation,
+    seed: int,
+    sizes: Mapping[str, int],
+    arithmetic: Arithmetic,
+    draw: Callable[[random.Random], Number],
 ) -> list[str]:
     forward, names = derivation.forward, derivation.names
-    at = _moved(forward, random.Random(seed), small_sizes(forward, seed), arithmetic, draw)
+    at = _moved(forward, random.Random(seed), sizes, arithmetic, draw)
     known = {**at.inputs, **at.values, **{names[n]: tangent for n, tangent in at.tangents.items()}}
     needed = {i.name: known[i.name] for i in derivation.derived.inputs}
     found = interpret(derivation.derived, needed, arithmetic=arithmetic, **at.exact)
@@ -162,10 +200,6 @@ def _tangents(
         pairs = zip(entries(found[names[output.name]], rank), entries(at.moved[output.name], rank), strict=True)
         wrong += [output.name] if any(got != number.tangent for got, number in pairs) else []
     return wrong
-
-
-def _fraction(chance: random.Random) -> Fraction:
-    return Fraction(chance.randint(-9, 9), chance.randint(1, 4))
 
 
 def _paired(values: Nested, tangents: Nested, rank: int, duals: Duals) -> Nested:

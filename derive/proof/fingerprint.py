@@ -22,6 +22,7 @@ from derive.errors import AlgebraError
 from derive.forward.program import Definition, Input, Program
 from derive.proof.arithmetic import ORDERED, Arithmetic, Number, UndefinedError, from_parts
 from derive.proof.interpreter import Machine, Nested, interpret
+from derive.proof.rationals import read
 
 EXPONENTS = 2**61 - 1
 """The order of the exponent group, a prime."""
@@ -84,9 +85,8 @@ class FiniteField:
             return Residue(0, 0)
         if isinstance(value, sp.Basic) and not value.is_Rational:
             return self._constant(value)
-        exact = sp.Rational(value)
-        parts = ((exact.p * pow(exact.q, -1, order)) % order for order in (EXPONENTS, MODULUS))
-        return Residue(*parts)
+        above, below = read(value)
+        return Residue(*(above * pow(below, -1, order) % order for order in (EXPONENTS, MODULUS)))
 
     def _constant(self, value: sp.Basic) -> Residue:
         """An irrational constant such as π as a fixed random square, so that its root exists."""

@@ -10,11 +10,13 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import sympy as sp
+from sympy.core.relational import Relational
 
-from derive.algebra import Axis, Entry, Tensor, free_axes
+from derive.algebra import Axis, Delta, Entry, Tensor, free_axes
 from derive.algebra.axes import is_size
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Input, Output, Parameter, Program
@@ -23,7 +25,13 @@ from derive.proof.fingerprint import filled, lengths
 from derive.proof.interpreter import Nested, interpret
 
 TRIES = 6
-"""Random points that are tried; a false statement holds at a random one only by accident."""
+"""Random points at which a statement is looked at; a false one holds at a random point only by accident."""
+
+DRAWN = 4 * TRIES
+"""Points that are drawn at most: a statement is not defined at all of them."""
+
+ANYWHERE = range(-3, 7)
+"""What integers are drawn from that are no positions: both signs, and further than 0 and 1, which are their squares."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +58,14 @@ def refute(
 
     ``all_visible`` keeps to points at which every query sees every key, a premise of most statements.
     """
-    program = _as_program(left, right, definitions)
-    for attempt in range(TRIES):
-        found = _at_random(program, random.Random(seed + attempt), all_visible)
-        if found is not None:
+    program, looked_at = _as_program(left, right, definitions), 0
+    for attempt in range(DRAWN):
+        try:
+            found = _at_random(program, attempt, random.Random(seed + attempt), all_visible)
+        except (AlgebraError, ZeroDivisionError):
+            continue  # not defined at this point
+        looked_at += 1
+        if found is not None or looked_at == TRIES:
             return found
     return None
 
@@ -81,25 +93,25 @@ def _own_axes(tensor: Tensor) -> tuple[Axis, ...]:
     return tuple(Axis(f"a{k}", size) for k, size in enumerate(tensor.shape, 1))
 
 
-def _at_random(program: Program, chance: random.Random, all_visible: bool) -> Counterexample | None:
-    sizes = {name: 2 + k % 2 for k, name in enumerate(_sizes(program))}
+def _at_random(program: Program, attempt: int, chance: random.Random, all_visible: bool) -> Counterexample | None:
+    """What a random point says; it raises where one of the sides is not defined."""
+    whole = any(i.tensor.discrete and not i.tensor.boolean for i in program.inputs)
+    grown = attempt // 2 % 4 if whole else 0  # 0 and 1 are their own squares: longer axes have other positions
+    sizes = {name: 2 + k % 2 + grown for k, name in enumerate(_sizes(program))}
     inputs: dict[str, Nested] = {}
     for given in program.inputs:
         shape = lengths(given.tensor.shape, sizes)
         if given.tensor.boolean:
             inputs[given.name] = filled(shape, lambda: 1 if all_visible else chance.randrange(2))
         elif given.tensor.discrete:
-            inputs[given.name] = filled(shape, lambda: chance.randrange(2))
+            inputs[given.name] = filled(shape, partial(chance.choice, _integers(program, given.tensor, sizes)))
         else:
             inputs[given.name] = filled(shape, lambda: Fraction(chance.randint(-4, 4), chance.randint(1, 2)))
     parameters: dict[str, Any] = {
         p.name: chance.randrange(3) if p.symbol.is_integer else Fraction(chance.randint(1, 5), 2)
         for p in program.parameters
     }
-    try:
-        values = interpret(program, inputs, sizes=sizes, parameters=parameters, arithmetic=RunningErrors())
-    except (AlgebraError, ZeroDivisionError):
-        return None  # not defined at this point
+    values = interpret(program, inputs, sizes=sizes, parameters=parameters, arithmetic=RunningErrors())
     left, right = (_flat(values[o.name], len(o.axes)) for o in program.outputs)
     for place, first in left.items():
         second = right[place]
@@ -107,6 +119,27 @@ def _at_random(program: Program, chance: random.Random, all_visible: bool) -> Co
             at = dict(zip((a.name for a in program.outputs[0].axes), place, strict=True))
             return Counterexample(sizes, inputs, parameters, at, _short(first.value), _short(second.value))
     return None
+
+
+def _integers(program: Program, tensor: Tensor, sizes: Mapping[str, int]) -> range:
+    """What an integer input is drawn from: positions on the axes that it points into, −1 if a condition is on it."""
+    parts = {part for d in program.definitions for part in d.value.atoms(Entry, Delta, Relational)}
+    lengths_of: list[sp.Expr] = []
+    for part in parts:
+        if isinstance(part, Entry):
+            lengths_of += [
+                n for index, n in zip(part.indices, part.base.shape, strict=True) if _mentions(index, tensor)
+            ]
+        elif isinstance(part, Delta) and _mentions(part, tensor):
+            lengths_of += [axis.size for axis in part.args if isinstance(axis, Axis)]
+    if not lengths_of:
+        return ANYWHERE
+    asked = any(isinstance(part, Relational) and _mentions(part, tensor) for part in parts)
+    return range(-1 if asked else 0, min(lengths(lengths_of, sizes)))
+
+
+def _mentions(expr: sp.Basic, tensor: Tensor) -> bool:
+    return any(entry.base == tensor for entry in expr.atoms(Entry))
 
 
 def _sizes(program: Program) -> list[str]:

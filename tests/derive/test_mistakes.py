@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 import sympy as sp
@@ -42,8 +43,10 @@ def numbers(derivation: Derivation, sizes: dict[str, int], seed: int = 1) -> dic
     shapes = {i.name: i.tensor.shape for i in derivation.forward.inputs}
     shapes["dO"] = derivation.derived.input("dO").tensor.shape
 
-    def matrix(rows: int, columns: int) -> list[list[Fraction]]:
-        return [[Fraction(chance.randint(-9, 9), chance.randint(1, 5)) for _ in range(columns)] for _ in range(rows)]
+    def matrix(rows: int, columns: int) -> list[list[Any]]:
+        return [
+            [Weights().kind(chance.randint(-9, 9), chance.randint(1, 5)) for _ in range(columns)] for _ in range(rows)
+        ]
 
     given = {name: matrix(*(sizes[str(s)] for s in shape)) for name, shape in shapes.items()}
     inputs = {i.name: given[i.name] for i in derivation.forward.inputs}

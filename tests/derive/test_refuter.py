@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 import sympy as sp
 
-from derive.algebra import Axis, Tensor, Total
+from derive.algebra import Axis, Delta, Indicator, Tensor, Total
 from derive.calculus import backward
 from derive.forward import program
 from derive.proof.identities import identities
@@ -90,3 +90,30 @@ def test_no_proof_goes_through_without_its_axioms(
     identity = next(x for x in identities(program(name)) if x.name == statement)
     assert prove(identity).status == "proved"
     assert prove(change(identity)).status == "open"
+
+
+n, t = Tensor("tokens", i, values="integer"), Axis("t", "t")
+W = Tensor("W", t, c)
+
+
+@pytest.mark.parametrize("power", [2, 3, 4])
+def test_integers_are_told_from_their_powers(power: int) -> None:
+    """As numbers; as positions that a delta picks; as positions that index, where the power may lie outside."""
+    assert refute(n[i], n[i] ** power) is not None
+    assert refute(Total(Delta(n[i], t) * W[t, c], t), Total(Delta(n[i] ** power, t) * W[t, c], t)) is not None
+
+
+def test_integers_are_told_from_their_size_and_sign() -> None:
+    assert refute(sp.Abs(n[i]), n[i]) is not None
+    assert refute(W[n[i], c], W[0, c]) is not None
+    assert refute(W[n[i], c], W[n[i] ** 2, c]) is not None
+
+
+def test_positions_stay_on_their_axis_unless_a_condition_asks_about_them() -> None:
+    """δ[tokens, t] sums to 1 for every token that there is; where negative ones are ignored they are tried too."""
+    assert refute(Total(Delta(n[i], t), t), sp.S.One) is None
+    assert refute(W[n[i], c], Total(Delta(n[i], t) * W[t, c], t)) is None
+    seen = Indicator(n[i] >= 0)
+    assert refute(seen * Total(Delta(n[i], t), t), sp.S.One) is not None
+    assert refute(seen * W[n[i], c], seen * Total(Delta(n[i], t) * W[t, c], t)) is None
+    assert refute(seen * W[n[i], c], 2 * seen * W[n[i], c]) is not None

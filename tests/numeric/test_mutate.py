@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from derive.algebra import Entry
 from derive.calculus import backward
 from derive.forward import program
 from derive.mistakes import MISTAKES
 from derive.mistakes.systematic import KINDS, systematic
 from numeric.cli import app
-from numeric.mutate import CHECKERS, Row, as_records, counts, matrix
+from numeric.mutate import CHECKERS, Row, _spelled_out, as_records, counts, matrix
 
 OURS, PRACTICE = CHECKERS[:4], CHECKERS[4:]
 
@@ -30,6 +32,24 @@ def test_no_wrong_gradient_survives(name: str) -> None:
         found = counts(rows)
         assert all(found[checker]["survived"] > 0 for checker in PRACTICE), found
         assert found["loss = mean, 1e-2"]["survived"] > len(rows) // 3
+
+
+@pytest.mark.parametrize("name", ["embedding", "cross_entropy"])
+def test_the_prover_sees_mistakes_in_integers(name: str) -> None:
+    """Tokens are told from their squares, and targets that are ignored from those that count."""
+    rows = {row.mutant.name: row.verdicts["prover"] for row in matrix(name)}
+    assert any("tokens" in mistake or "targets" in mistake for mistake in rows)
+    assert "survived" not in rows.values(), rows
+
+
+def test_what_is_nobodys_cotangent_is_written_out_whatever_its_name() -> None:
+    """In dS = A ∘ (dA − r) the row sum is, and the gradient of A is not, also if they are called otherwise."""
+    derivation = backward(program("attention").plain())
+    names = {"r": "total", "dA": "raw"}
+    renamed = derivation.derived.renamed(names)
+    called = {tensor: names.get(name, name) for tensor, name in derivation.names.items()}
+    spelled = _spelled_out(replace(derivation, names=called), renamed, "dS")
+    assert {str(entry.base.name) for entry in spelled.atoms(Entry)} == {"A", "raw"}
 
 
 @pytest.mark.parametrize("name", sorted({m.program for m in MISTAKES}))
