@@ -149,6 +149,40 @@ def verify(
     raise typer.Exit(_exit_code(findings))
 
 
+@app.command()
+def prove(
+    names: Annotated[list[str] | None, typer.Argument(help="Programs or .py files; else all.")] = None,
+    only: Annotated[str, typer.Option(help="Only statements whose name or topic holds this text.")] = "",
+    format: Annotated[Literal["text", "json"], typer.Option(help="Text, or a report for machines.")] = "text",
+) -> None:
+    """Prove the identities of programs for all sizes, with every rewrite, counterexample or open end."""
+    from derive.forward import names as all_names
+    from derive.modes import program
+    from derive.proof.identities import identities
+    from derive.proof.verdict import settle
+    from numeric import reports
+    from numeric.terminal import console, show_verdicts, words_counted
+
+    out, found = console(), {}
+    for name in dict.fromkeys(names or all_names()):
+        chosen = [x for x in identities(program(name)) if only in x.name or only in x.topic]
+        timed = []
+        for identity in chosen:
+            start = time.perf_counter()
+            timed.append((settle(identity), _since(start)))
+        found[name] = [verdict for verdict, _ in timed]
+        if format == "text" and timed:
+            show_verdicts(out, name, timed)
+    verdicts = [v for listed in found.values() for v in listed]
+    if format == "json":
+        print(reports.verdicts_as_json(found))
+    else:
+        out.print(words_counted(verdicts) if verdicts else "no statement was found")
+    if any(v.as_stated is False for v in verdicts):
+        raise typer.Exit(WRONG)
+    raise typer.Exit(HOLDS if any(v.as_stated for v in verdicts) else NOTHING_CHECKED)
+
+
 def _mutated(names: list[str], format: Report, mode: Mode) -> int:
     """Print every mistake in the programs' gradients against every checker; 1 where a property test misses one."""
     import json

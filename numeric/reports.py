@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree
 
+from derive.proof.verdict import Verdict
 from numeric.verify import Finding
 
 
@@ -17,6 +18,28 @@ def as_json(findings: Sequence[Finding]) -> str:
     for row in rows:
         if row["error"] == float("inf"):
             row["error"] = "inf"
+    return json.dumps(rows, ensure_ascii=False, indent=2)
+
+
+def verdicts_as_json(verdicts: Mapping[str, Sequence[Verdict]]) -> str:
+    """A JSON object: by program, its statements with word, premises, evidence and both canonical forms if open."""
+    rows = {
+        name: [
+            {
+                "name": v.identity.name,
+                "topic": v.identity.topic,
+                "statement": v.identity.statement,
+                "premises": list(v.identity.premises),
+                "relied_on": v.identity.relied_on,
+                "evidence": v.word,
+                "as_stated": v.as_stated,
+                "rewrites": list(v.proof.rewrites),
+                "reason": v.reason,
+            }
+            for v in found
+        ]
+        for name, found in verdicts.items()
+    }
     return json.dumps(rows, ensure_ascii=False, indent=2)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from derive.count import Count
     from derive.forward.configurations import Configuration
     from derive.lower import KernelCost
+    from derive.proof.verdict import Verdict
     from numeric.mutate import Row
 
 WIDTH = 100
@@ -183,6 +184,50 @@ def _seen(rows: Sequence[Row], checker: str) -> str:
     return f"{verdicts.count('killed')}/{len(verdicts)}"
 
 
+def show_verdicts(out: Console, name: str, verdicts: Sequence[tuple[Verdict, float]]) -> None:
+    """Every statement about a program: when it holds, who relies on it, and what its evidence rests on."""
+    out.print(Text(name, style="bold cyan"))
+    for verdict, seconds in verdicts:
+        identity = verdict.identity
+        out.print()
+        style = {True: "green", False: "bold red", None: "yellow"}[verdict.as_stated]
+        head = Table.grid(expand=True)
+        head.add_column(ratio=1)
+        head.add_column(justify="right", style="dim", no_wrap=True)
+        head.add_row(
+            Text.assemble((identity.name, "bold"), "  ", (verdict.word, style)),
+            f"{identity.topic}, {seconds * 1e3:.0f} ms",
+        )
+        out.print(head)
+        rows = Table.grid(padding=(0, 1))
+        rows.add_column(justify="right", style="dim", width=9, no_wrap=True)
+        rows.add_column()
+        rows.add_row("", Text(identity.statement))
+        if identity.premises:
+            rows.add_row("if", Text("; ".join(identity.premises)))
+        rows.add_row("behind", Text(identity.relied_on))
+        for label, text in _evidence(verdict):
+            rows.add_row(label, Text(text, style="dim"))
+        out.print(rows)
+    out.print()
+
+
+def _evidence(verdict: Verdict) -> Iterator[tuple[str, str]]:
+    """What a verdict rests on, line by line."""
+    proof = verdict.proof
+    if proof.status == "open":
+        yield "left", str(proof.left)
+        yield "right", str(proof.right)
+    else:
+        yield ("by" if proof.status == "proved" else "because"), verdict.reason
+
+
+def words_counted(verdicts: Sequence[Verdict]) -> str:
+    """How many statements earned each word."""
+    words = dict.fromkeys(v.word for v in verdicts)
+    return f"{len(verdicts)} statements: " + ", ".join(f"{sum(v.word == w for v in verdicts)} {w}" for w in words)
+
+
 def show_findings(out: Console, findings: Sequence[Finding]) -> None:
     """One table, a section a program: property, backend, the word it earned, scaled error, result."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, width=min(out.width, WIDTH))
@@ -207,6 +252,9 @@ def show_findings(out: Console, findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.status == "fails":
             out.print(Text(f"{finding.program}: {finding.property} ({finding.backend}): {finding.detail}", style="red"))
+    for finding in findings:
+        if finding.status == "holds" and finding.detail.startswith("open"):
+            out.print(Text(f"{finding.program}: {finding.property} is {finding.detail}", style="yellow"))
     show_unmeasured(out, findings)
     out.print(Text(counted(findings), style="bold"))
     out.print(Text("error: the worst deviation in units of what rounding may cause; up to 2 holds", style="dim"))

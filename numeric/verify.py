@@ -1,8 +1,9 @@
 """Everything that is claimed of every program, checked once, each with the word that it earned.
 
-The words (strongest first): *proved* for all sizes by canonical form; *fingerprinted* at random points of a
-finite field; *exact* in rational arithmetic; *bounded* by rigorous balls around the exact values; *checked* in
-floating point within a multiple of rounding.
+The words (strongest first): *proved* for all sizes by canonical form (or *refuted* by a counterexample, where the
+catalogue says that an equation is false); *fingerprinted* at random points of a finite field; *exact* in rational
+arithmetic; *bounded* by rigorous balls around the exact values; *checked* in floating point within a multiple of
+rounding. What the prover leaves *open* says so, with its other evidence.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from derive.modes import derivation_in, taken_apart
 from derive.modes import program as program_of
 from derive.proof.checks import compacting_changed_nothing, exactness, forward_mode_agrees, tangents_agree
 from derive.proof.identities import identities
-from derive.proof.prover import Proof, prove
+from derive.proof.prover import Identity
+from derive.proof.verdict import settle
 from numeric.arguments import ACCUMULATION
 from numeric.backends import NAMES, Backend, backend, cupy_missing
 from numeric.kernels import Kernel, load
@@ -68,16 +70,7 @@ def checks(programs: Sequence[str], backends: Sequence[str] | None = None) -> li
 def _symbolic(name: str) -> Iterator[Check]:
     source = program_of(name)
     for identity in identities(source):
-
-        def proof(identity=identity) -> Finding:  # type: ignore[no-untyped-def]
-            outcome = prove(identity)
-            proved = outcome.status == "proved"
-            detail = "" if proved else f"{identity.statement}; {_unproved(outcome)}"
-            return Finding(
-                name, identity.name, "symbolic", outcome.status, "holds" if proved else "fails", None, detail
-            )
-
-        yield Check(name, identity.name, "symbolic", proof)
+        yield Check(name, identity.name, "symbolic", partial(_statement, name, identity))
     base, mode = taken_apart(name)
     if mode in ("tangent", "hessian-vector"):
         title = "tangents are what dual numbers give"
@@ -87,11 +80,12 @@ def _symbolic(name: str) -> Iterator[Check]:
         yield Check(name, title, "symbolic", partial(check, name, title))
 
 
-def _unproved(outcome: Proof) -> str:
-    """Why a statement is not proved: a counterexample, or what the prover is left with."""
-    if outcome.counterexample is not None:
-        return f"refuted by {outcome.counterexample}"
-    return f"open: the left side is {outcome.left}, the right side {outcome.right}"
+def _statement(name: str, identity: Identity) -> Finding:
+    """A statement of the catalogue: what is proved, or refuted where it is listed as false, is as stated."""
+    verdict = settle(identity)
+    status: dict[bool | None, Status] = {True: "holds", False: "fails", None: "not measured"}
+    detail = "" if verdict.proof.status == "proved" else f"{verdict.reason}; stated as: {identity.statement}"
+    return Finding(name, identity.name, "symbolic", verdict.word, status[verdict.as_stated], None, detail)
 
 
 def _fingerprint(name: str, title: str) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cache
 
 from derive.document.example import Example
 from derive.document.inputs import default_cotangent
@@ -13,6 +14,13 @@ from derive.errors import DerivationError, ProofError
 from derive.forward import program
 from derive.proof.identities import identities
 from derive.proof.prover import Identity, prove
+from derive.proof.verdict import Verdict, settle
+
+
+@cache
+def settled(name: str) -> tuple[Verdict, ...]:
+    """Everything that the catalogue says of one of its programs, settled once for all pages."""
+    return tuple(settle(identity) for identity in identities(program(name)))
 
 
 def proved(example: Example, name: str) -> Identity:

@@ -12,7 +12,7 @@ MARKS = {"": "", "right": "✓ *right*", "wrong": "✗ *wrong*"}
 
 def to_markdown(document: Document) -> str:
     """The whole document."""
-    lines = [f"# {_plain(document.title)}", ""]
+    lines = [f"# {plain(document.title)}", ""]
     for block in (*document.opening, *document.sections):
         lines += _block(block, 2)
     return "\n".join(lines).rstrip() + "\n"
@@ -21,7 +21,7 @@ def to_markdown(document: Document) -> str:
 def _block(block: Block, level: int) -> Iterator[str]:
     """A block's lines, with an empty one after every paragraph."""
     if isinstance(block, Section):
-        yield from (f"{'#' * level} {_plain(block.title)}", "")
+        yield from (f"{'#' * level} {plain(block.title)}", "")
         number = 0
         for part in block.blocks:
             if isinstance(part, Question):
@@ -56,9 +56,9 @@ def _line(line: Line) -> Iterator[str]:
 
 
 def _words(words: Words) -> str:
-    return "".join(f"${part.latex}$" if isinstance(part, Math) else _plain(part) for part in words)
+    return "".join(f"${part.latex}$" if isinstance(part, Math) else plain(part) for part in words)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text whose characters mean nothing to Markdown."""
     return re.sub(r"([\\`*_{}\[\]<>#|$~])", r"\\\1", text)

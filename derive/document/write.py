@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from derive.document.html import to_html
+from derive.document.identities import identities_page
 from derive.document.markdown import to_markdown
 from derive.document.model import Document
 from derive.document.programs import programs_page
@@ -30,8 +31,10 @@ def write_documents(directory: Path, document: Document) -> tuple[Path, ...]:
 
 
 def write_programs(directory: Path) -> tuple[Path, ...]:
-    """Write the page of all programs, ``programs.md``, into a directory; errors are those of a document."""
-    return _written(directory, {directory / "programs.md": programs_page()})
+    """Write the pages of all programs, ``programs.md`` and ``identities.md``; errors are those of a document."""
+    return _written(
+        directory, {directory / "programs.md": programs_page(), directory / "identities.md": identities_page()}
+    )
 
 
 def _written(directory: Path, texts: dict[Path, str]) -> tuple[Path, ...]:

@@ -1,7 +1,7 @@
 """What a proof may use: laws that hold of all numbers, and axioms about single tensors, each named and stated.
 
 A *law* rewrites expressions, wherever they stand; an *axiom* rewrites one term of a sum of products. The algebra
-itself adds what it keeps canonical: sums distribute, deltas contract, M² = M for a visibility, bound axes have no names.
+itself adds what it keeps canonical: sums distribute, deltas contract, M² = M, bound axes have no names.
 """
 
 from __future__ import annotations
@@ -160,7 +160,9 @@ def _turns(term: Term) -> Term:
             swapped = Term(term.coefficient, rest, term.bound).renamed({left: right, right: left})
             if swapped.powers == rest:
                 return Term(sp.S.Zero, {}, ())
-            here, there = (Total(sp.Mul(one, *(b**p for b, p in x.items())), *term.bound) for x in (rest, swapped.powers))
+            here, there = (
+                Total(sp.Mul(one, *(b**p for b, p in x.items())), *term.bound) for x in (rest, swapped.powers)
+            )
             if sp.Basic.compare(here, there) > 0:  # of the two names of the summed pair, one is canonical
                 return Term(-term.coefficient, merge(swapped.powers, {one: sp.S.One}), term.bound)
         for two in (t for t in turns if t != one):

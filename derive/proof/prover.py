@@ -69,7 +69,10 @@ class Proof:
 
 
 def prove(identity: Identity) -> Proof:
-    """Try to prove an identity. It ends: definitions are not recursive, axioms take factors away, rounds are counted."""
+    """Prove or refute an identity, or leave it open.
+
+    It ends: definitions are not recursive, axioms take factors away, and rounds are counted.
+    """
     trace: dict[str, None] = {}
     remainder = _without_divisors(_reduced(identity.left - identity.right, identity, trace), identity, trace)
     if remainder == 0:

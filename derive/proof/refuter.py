@@ -30,8 +30,8 @@ TRIES = 6
 DRAWN = 4 * TRIES
 """Points that are drawn at most: a statement is not defined at all of them."""
 
-ANYWHERE = range(-3, 7)
-"""What integers are drawn from that are no positions: both signs, and further than 0 and 1, which are their squares."""
+ANYWHERE = (range(-3, 7), range(2))
+"""What integers that are no positions are drawn from in turn: far, to tell them from their squares; near, to meet."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def refute(
 
     ``all_visible`` keeps to points at which every query sees every key, a premise of most statements.
     """
-    program, looked_at = _as_program(left, right, definitions), 0
+    program, looked_at = as_program(left, right, definitions), 0
     for attempt in range(DRAWN):
         try:
             found = _at_random(program, attempt, random.Random(seed + attempt), all_visible)
@@ -70,7 +70,7 @@ def refute(
     return None
 
 
-def _as_program(left: sp.Expr, right: sp.Expr, definitions: tuple[Definition, ...]) -> Program:
+def as_program(left: sp.Expr, right: sp.Expr, definitions: tuple[Definition, ...]) -> Program:
     """The statement as a program that gives both sides, from the tensors and symbols that nothing defines."""
     axes = tuple(sorted(free_axes(left) | free_axes(right), key=lambda a: a.name))
     sides = tuple(
@@ -104,7 +104,7 @@ def _at_random(program: Program, attempt: int, chance: random.Random, all_visibl
         if given.tensor.boolean:
             inputs[given.name] = filled(shape, lambda: 1 if all_visible else chance.randrange(2))
         elif given.tensor.discrete:
-            inputs[given.name] = filled(shape, partial(chance.choice, _integers(program, given.tensor, sizes)))
+            inputs[given.name] = filled(shape, partial(chance.choice, _integers(program, given.tensor, sizes, attempt)))
         else:
             inputs[given.name] = filled(shape, lambda: Fraction(chance.randint(-4, 4), chance.randint(1, 2)))
     parameters: dict[str, Any] = {
@@ -121,7 +121,7 @@ def _at_random(program: Program, attempt: int, chance: random.Random, all_visibl
     return None
 
 
-def _integers(program: Program, tensor: Tensor, sizes: Mapping[str, int]) -> range:
+def _integers(program: Program, tensor: Tensor, sizes: Mapping[str, int], attempt: int) -> range:
     """What an integer input is drawn from: positions on the axes that it points into, −1 if a condition is on it."""
     parts = {part for d in program.definitions for part in d.value.atoms(Entry, Delta, Relational)}
     lengths_of: list[sp.Expr] = []
@@ -133,7 +133,7 @@ def _integers(program: Program, tensor: Tensor, sizes: Mapping[str, int]) -> ran
         elif isinstance(part, Delta) and _mentions(part, tensor):
             lengths_of += [axis.size for axis in part.args if isinstance(axis, Axis)]
     if not lengths_of:
-        return ANYWHERE
+        return ANYWHERE[attempt % len(ANYWHERE)]
     asked = any(isinstance(part, Relational) and _mentions(part, tensor) for part in parts)
     return range(-1 if asked else 0, min(lengths(lengths_of, sizes)))
 

@@ -20,25 +20,16 @@ from tests.families import ATTENTION
 i, j, c = Axis("i", "n"), Axis("j", "m"), Axis("c", "d")
 X, Y = Tensor("X", i, c), Tensor("Y", i, c)
 
-NAMED = [
-    (name, identity.name)
-    for name in (*ATTENTION, "layer_norm", "rms_norm", "cross_entropy", "rotary_embedding")
-    for identity in identities(program(name))
-]
 
-
-@pytest.mark.parametrize(("name", "statement"), NAMED)
-def test_what_is_proved_has_no_counterexample_and_its_opposite_has_one(name: str, statement: str) -> None:
-    identity = next(x for x in identities(program(name)) if x.name == statement)
-    assert prove(identity).status == "proved"
-    wrong = prove(replace(identity, right=2 * identity.right + 1))
-    if not identity.refutable:
-        assert wrong.status == "open"  # its premises do not hold at random points, so none refutes it
-        return
-    assert refute(identity.left, identity.right, identity.definitions) is None
-    assert wrong.status == "refuted"
-    assert wrong.counterexample is not None
-    assert wrong.counterexample.left != wrong.counterexample.right
+@pytest.mark.parametrize("name", [*ATTENTION, "attention_head", "layer_norm", "rms_norm", "cross_entropy", "prefill"])
+def test_what_is_proved_has_no_counterexample_and_its_opposite_has_one(name: str) -> None:
+    for identity in identities(program(name)):
+        if not (identity.refutable and identity.holds):
+            continue  # its premises do not hold at random points, so none refutes it
+        assert refute(identity.left, identity.right, identity.definitions) is None, identity.name
+        found = refute(identity.left, 2 * identity.right + 1, identity.definitions)
+        assert found is not None, identity.name
+        assert found.left != found.right
 
 
 def test_a_counterexample_can_be_checked_by_hand() -> None:
@@ -54,13 +45,13 @@ def test_a_counterexample_can_be_checked_by_hand() -> None:
 
 
 def test_what_is_neither_proved_nor_refuted_is_open_with_both_sides() -> None:
-    """True by trigonometry, of which the prover knows no axiom."""
-    identity = Identity("pythagoras", "", sp.sin(X[i, c]) ** 2 + sp.cos(X[i, c]) ** 2, sp.S.One)
+    """True, but its divisors hold a summed index, by which the prover does not multiply."""
+    y = Tensor("Z", j)[j]
+    identity = Identity("divisors in a sum", "", Total(1 / (1 + y), j) + Total(y / (1 + y), j), j.size)
     outcome = prove(identity)
     assert outcome.status == "open"
     assert outcome.counterexample is None
-    assert outcome.left == sp.sin(X[i, c]) ** 2 + sp.cos(X[i, c]) ** 2
-    assert outcome.right == 1
+    assert (outcome.left, outcome.right) == (identity.left, j.size)
 
 
 def test_centring_queries_is_refuted_where_centring_keys_is_proved() -> None:

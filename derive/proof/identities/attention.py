@@ -14,7 +14,7 @@ from derive.forward.softmax import SoftmaxForm
 from derive.proof.axioms import Axiom, rows_sum_to_one
 from derive.proof.identities.known import Known
 
-SEEN = "every query sees a key (where it sees none, A is 0 and so are both sides)"
+SEEN = "every query sees a key"
 NO_DL = "L has no cotangent"
 SCALE = sp.Symbol("scale", real=True)
 
@@ -130,5 +130,3 @@ def scaled_products(program: Program) -> tuple[Entry, Entry] | None:
     rest = S.value - SCALE * Total(Q * K, c)
     own = {Q.base, K.base}
     return None if any(e.base in own for e in rest.atoms(Entry)) else (Q, K)
-
-

@@ -111,14 +111,12 @@ def _without_output_map(program: Program) -> Iterator[Identity]:
     here = {d.name: d for d in special}
     for name in ("dH", "dW_Q", "dW_K", "dW_V"):
         left, right = small.by_name[name], here[name]
-        own = {n: d for n, d in small.by_name.items()}
         yield small.stated(
             Identity(
                 f"{name} without an output map",
                 f"{name} of the head without W_O = {name} at W_O = I, where B = G",
                 left.value,
                 right.value.xreplace(dict(zip(right.axes, left.axes, strict=True))),
-                tuple(d for n, d in here.items() if n in small.backward or n not in own),
                 relied_on="notes that fold the output map into the value map",
             )
         )
@@ -128,7 +126,7 @@ def side_by_side(program: Program) -> Iterator[Identity]:
     """The sum of the heads' updates is one output map of what the heads give side by side."""
     k = Known(program)
     O, W_O = k.by_name["O"], program.input("W_O")
-    (h, i, v), x = O.axes, W_O.axes[2]
+    (h, _, v), x = O.axes, W_O.axes[2]
     place, g, u = Axis("k", "H_d_v"), Axis("g", h.size), Axis("u", v.size)
     P = Tensor("P", place, h, v)
     beside = Total(P[place, h, v] * O.target, h, v)

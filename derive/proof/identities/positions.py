@@ -63,9 +63,7 @@ def rotation_identities(program: Program) -> Iterator[Identity]:
             k.at("dX"),
             turned(k.at("dY"), -N),
             k.chosen("dX"),
-            (QUARTER_TURNS,),
-            (),
-            "backward passes of rotary embeddings; turning by +θ again is a common mistake",
+            relied_on="backward passes of rotary embeddings; turning by +θ again is a common mistake",
         )
     )
 

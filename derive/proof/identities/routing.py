@@ -23,7 +23,7 @@ def routing_identities(a: Attention) -> Iterator[Identity]:
 
 
 def _what_a_score_moves(a: Attention) -> Iterator[Identity]:
-    i, j, v, q, r = a.i, a.j, a.v, Axis("q", a.j.size), Axis("r", a.j.size)
+    j, v, q, r = a.j, a.v, Axis("q", a.j.size), Axis("r", a.j.size)
     V, A, O = a.V, a.weight(q), a.O.target
     V_q = V.base[q, v]
     unfold = a.known.chosen("O")
@@ -54,9 +54,7 @@ def _what_a_score_moves(a: Attention) -> Iterator[Identity]:
         Total(closed_jacobian(a, q) * V, j),
         first_order,
         unfold,
-        a.axioms,
-        (SEEN,),
-        "Δo = ε α_j (v_j − o) to first order: a score that grows pulls the output towards its value",
+        relied_on="Δo = ε α_j (v_j − o) to first order: a score that grows pulls the output towards its value",
     )
     others = Total((1 - Delta(q, r)) * a.weight(r) * V.base[r, v], r) / (1 - A)
     yield Identity(
@@ -65,9 +63,8 @@ def _what_a_score_moves(a: Attention) -> Iterator[Identity]:
         first_order,
         A * (1 - A) * (V_q - others),
         unfold,
-        a.axioms,
-        (SEEN, "the query sees another key too"),
-        "weights near 0 and near 1 hardly move the output",
+        premises=("the query sees another key too",),
+        relied_on="weights near 0 and near 1 hardly move the output",
     )
     alpha = sp.Symbol("alpha", real=True)
     yield Identity(
@@ -89,9 +86,8 @@ def _what_a_score_learns(a: Attention) -> Iterator[Identity]:
         dS,
         a.A.target * Total(a.dO * (V - a.O.target), v),
         (*a.known.chosen("O"), *chain),
-        a.axioms,
-        (SEEN, NO_DL),
-        "β_j = α_j gᵀ(v_j − o): a key gains where its value points along the gradient",
+        premises=(NO_DL,),
+        relied_on="β_j = α_j gᵀ(v_j − o): a key gains where its value points along the gradient",
     )
     yield Identity(
         "score gradients sum to zero",
@@ -117,7 +113,7 @@ def _what_a_score_learns(a: Attention) -> Iterator[Identity]:
 
 
 def _two_keys(a: Attention) -> Identity:
-    """dS for two keys, both seen, with sums and weights spelled out."""
+    """DS for two keys, both seen, with sums and weights spelled out."""
     pair = Axis("j", 2)
     g, s = Tensor("g", pair), Tensor("s", pair)
     weights = [sp.exp(s[k]) / (sp.exp(s[0]) + sp.exp(s[1])) for k in (0, 1)]

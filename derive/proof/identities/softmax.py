@@ -139,5 +139,3 @@ def _temperature(a: Attention) -> Iterator[Identity]:
         premises=(SEEN, "τ > 0"),
         relied_on="learned temperatures; sampling: a lower temperature sharpens",
     )
-
-
