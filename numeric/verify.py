@@ -15,7 +15,13 @@ from typing import Literal
 from derive.errors import AlgebraError
 from derive.modes import derivation_in, taken_apart
 from derive.modes import program as program_of
-from derive.proof.checks import compacting_changed_nothing, exactness, forward_mode_agrees, tangents_agree
+from derive.proof.checks import (
+    compacting_changed_nothing,
+    exactness,
+    forward_mode_agrees,
+    generated_order_is_the_derivation,
+    tangents_agree,
+)
 from derive.proof.identities import identities
 from derive.proof.prover import Proof, prove
 from numeric.arguments import ACCUMULATION
@@ -29,6 +35,7 @@ from numeric.samples import Sample, dtype
 Status = Literal["holds", "fails", "not measured"]
 SEEDS = range(3)
 BALLS = "results lie in rigorous balls"
+SCHEDULE = "generated order equals the derivation"
 DUALS = "dual numbers in exact arithmetic, random sizes"
 
 
@@ -78,6 +85,7 @@ def _symbolic(name: str) -> Iterator[Check]:
             )
 
         yield Check(name, identity.name, "symbolic", proof)
+    yield Check(name, SCHEDULE, "symbolic", partial(_schedule, name, SCHEDULE))
     base, mode = taken_apart(name)
     if mode in ("tangent", "hessian-vector"):
         title = "tangents are what dual numbers give"
@@ -98,6 +106,14 @@ def _fingerprint(name: str, title: str) -> Finding:
     derivation = derivation_of(name)
     how = "random points of a field of 2⁶⁸ elements, random sizes"
     return _algebraic(name, title, "fingerprinted", how, lambda seed: compacting_changed_nothing(derivation, seed))
+
+
+def _schedule(name: str, title: str) -> Finding:
+    derivation = derivation_of(name)
+    how = "the array schedule at random points of a field of 2⁶⁸ elements, with random shifts"
+    return _algebraic(
+        name, title, "fingerprinted", how, lambda seed: generated_order_is_the_derivation(derivation, seed)
+    )
 
 
 def _forward_mode(name: str, title: str) -> Finding:

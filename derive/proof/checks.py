@@ -14,9 +14,11 @@ import sympy as sp
 from derive.algebra import Entry
 from derive.calculus import Derivation, joined
 from derive.forward.program import Definition, Program
+from derive.lower import Kernel, dense
 from derive.proof.arithmetic import Arithmetic, Duals, Number, Weights
 from derive.proof.fingerprint import (
     FiniteField,
+    ShiftedField,
     agree,
     entries,
     filled,
@@ -27,6 +29,7 @@ from derive.proof.fingerprint import (
     where_defined,
 )
 from derive.proof.interpreter import Nested, interpret
+from derive.proof.schedule import ScheduleError, run
 
 
 def uncompacted(derivation: Derivation) -> Program:
@@ -55,6 +58,42 @@ def compacting_changed_nothing(derivation: Derivation, seed: int = 0) -> list[st
     order = {i.name: i for i in left.inputs}
     right = replace(right, inputs=tuple(order[n] for n in order if n in {i.name for i in right.inputs}))
     return where_defined(lambda s: agree(left, right, small_sizes(derivation.forward, s), s), seed)
+
+
+def generated_order_is_the_derivation(derivation: Derivation, seed: int = 0) -> list[str]:
+    """The outputs and gradients in which the array schedule differs from the definitions mod p; empty where none does.
+
+    Both run with every optional input given, with none, and with some. In the schedule every row's shift is a random
+    number: what stabilisation subtracts may be anything, and whether its size keeps exp from overflowing is not asked.
+    A schedule that array code could not run is one finding that says why.
+    """
+    kernel = dense(derivation)
+    try:
+        return where_defined(lambda s: _schedule_differs(kernel, s), seed)
+    except ScheduleError as error:
+        return [str(error)]
+
+
+def _schedule_differs(kernel: Kernel, seed: int) -> list[str]:
+    derivation, chance = kernel.derivation, random.Random(seed)
+    sizes = small_sizes(derivation.forward, seed)
+    whole = joined(derivation.forward, derivation.derived)
+    inputs, parameters = random_point(whole, sizes, chance)
+    wrong: dict[str, None] = {}
+    for left_out in _choices([n for n in inputs if n in kernel.may_be_none], chance):
+        given = {name: value for name, value in inputs.items() if name not in left_out}
+        field = ShiftedField()
+        exact: dict[str, Any] = {"sizes": sizes, "parameters": parameters, "arithmetic": field}
+        right = interpret(whole, given, **exact)
+        found = run(kernel, given, given, shift=partial(field.shift, chance), **exact)
+        wrong |= dict.fromkeys(name for name, value in found.items() if value != right[name])
+    return list(wrong)
+
+
+def _choices(optional: list[str], chance: random.Random) -> list[list[str]]:
+    """Which optional inputs to leave out: none, all, and some where there are several."""
+    some = [chance.sample(optional, chance.randrange(1, len(optional)))] if len(optional) > 1 else []
+    return [[], *([optional] if optional else []), *some]
 
 
 def takes_roots(program: Program) -> bool:

@@ -138,6 +138,41 @@ class FiniteField:
         return sp.Integer(value.value)
 
 
+class ShiftedField(FiniteField):
+    """A field in which scores may be shifted: log and nested exp know what a shift does to arguments met before.
+
+    Where exp is a homomorphism, a shift t needs no more. Of the unknown functions two facts are used,
+
+        log(z · exp(−t)) = log z − t    and    exp(x − t) = exp(x) · exp(−t),
+
+    for the shifts t that were drawn and for z, x at which the function was asked for before. Both are true of the
+    real functions, so what agrees by them agrees for a reason; a function's value elsewhere stays a random one.
+    """
+
+    def __init__(self) -> None:
+        self.shifts: list[tuple[Residue, Residue]] = []
+        self.known: dict[type[sp.Function], dict[int, Residue]] = {sp.exp: {}, sp.log: {}}
+
+    def shift(self, chance: random.Random) -> Residue:
+        """A random number in place of a row's largest score."""
+        drawn = random_residue(chance)
+        self.shifts.append((drawn, super().function(sp.exp, drawn)))
+        return drawn
+
+    def function(self, function: type[sp.Function], *args: Residue) -> Residue:
+        """As in any field, except at an argument that is a known one, shifted."""
+        unknown = function is sp.log or (function is sp.exp and args[0].exponent is None)
+        if not unknown or args[0].value in self.known[function]:
+            return super().function(function, *args)
+        known, minus = self.known[function], self.number(-1)
+        for shift, peak in self.shifts:
+            before = args[0] * peak if function is sp.log else args[0] + shift
+            if before.value in known:
+                found = known[before.value]
+                return found + minus * shift if function is sp.log else found * self.power(peak, sp.S.NegativeOne)
+        return known.setdefault(args[0].value, super().function(function, *args))
+
+
 @dataclass
 class _Stretch:
     """Definitions up to one that may be undefined, and the inputs that they are the first to use."""
