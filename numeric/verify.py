@@ -22,6 +22,7 @@ from derive.proof.checks import (
     generated_order_is_the_derivation,
     tangents_agree,
 )
+from derive.proof.degrees import FailureBound
 from derive.proof.identities import identities
 from derive.proof.prover import Proof, prove
 from numeric.arguments import ACCUMULATION
@@ -105,39 +106,50 @@ def _unproved(outcome: Proof) -> str:
 def _fingerprint(name: str, title: str) -> Finding:
     derivation = derivation_of(name)
     how = "random points of a field of 2⁶⁸ elements, random sizes"
-    return _algebraic(name, title, "fingerprinted", how, lambda seed: compacting_changed_nothing(derivation, seed))
+    return _algebraic(name, title, "fingerprinted", how, partial(compacting_changed_nothing, derivation))
 
 
 def _schedule(name: str, title: str) -> Finding:
     derivation = derivation_of(name)
     how = "the array schedule at random points of a field of 2⁶⁸ elements, with random shifts"
-    return _algebraic(
-        name, title, "fingerprinted", how, lambda seed: generated_order_is_the_derivation(derivation, seed)
-    )
+    return _algebraic(name, title, "fingerprinted", how, partial(generated_order_is_the_derivation, derivation))
 
 
 def _forward_mode(name: str, title: str) -> Finding:
     derivation = derivation_of(name)
 
-    def wrong(seed: int) -> list[str]:
-        return [] if forward_mode_agrees(derivation, seed) else [f"the draw of seed {seed}"]
+    def wrong(seed: int, bound: FailureBound) -> list[str]:
+        return [] if forward_mode_agrees(derivation, seed, bound=bound) else [f"the draw of seed {seed}"]
 
     return _algebraic(name, title, exactness(derivation.forward), DUALS, wrong)
 
 
 def _tangents(name: str, title: str, base: str, mode: str) -> Finding:
     derivation = derivation_in(program_of(base), mode)
-    return _algebraic(name, title, exactness(derivation.forward), DUALS, lambda seed: tangents_agree(derivation, seed))
+    return _algebraic(name, title, exactness(derivation.forward), DUALS, partial(tangents_agree, derivation))
 
 
-def _algebraic(name: str, title: str, word: str, how: str, wrong_at: Callable[[int], list[str]]) -> Finding:
+def _algebraic(
+    name: str, title: str, word: str, how: str, wrong_at: Callable[[int, FailureBound], list[str]]
+) -> Finding:
     """What is found without floating point: where two ways to one result differ, for every seed."""
+    bound = FailureBound()
     try:
-        wrong = sorted({where for seed in SEEDS for where in wrong_at(seed)})
+        wrong = sorted({where for seed in SEEDS for where in wrong_at(seed, bound)})
     except AlgebraError as error:
         return Finding(name, title, "symbolic", "", "not measured", None, str(error))
+    if word == "fingerprinted":
+        how = f"{how}; {_missed(bound)}"
     detail = f"differs in {', '.join(wrong)}" if wrong else how
     return Finding(name, title, "symbolic", word, "fails" if wrong else "holds", None, detail)
+
+
+def _missed(bound: FailureBound) -> str:
+    """What a fingerprint may miss: at each draw, independent of the others, a difference that shows at its sizes."""
+    power = f"2⁻{str(bound.bits).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return (
+        f"a difference is missed with probability below {power} at each of {len(SEEDS)} draws (degree {bound.degree})"
+    )
 
 
 def _numeric(name: str, chosen: str) -> Iterator[Check]:

@@ -278,15 +278,31 @@ def entries(nested: Nested, rank: int) -> list[Any]:
     return [entry for part in nested for entry in entries(part, rank - 1)]
 
 
+Sides = dict[str, list[tuple[Number, Number]]]
+"""By result: the two numbers of every entry that should be one."""
+
+
 def agree(left: Program, right: Program, sizes: Mapping[str, int], seed: int) -> list[str]:
     """The outputs on which two programs of the same inputs differ at a random point; empty where they agree."""
-    chance = random.Random(seed)
-    inputs, parameters = random_point(left, sizes, chance)
-    field = FiniteField()
-    given = {"sizes": sizes, "parameters": parameters, "arithmetic": field}
-    values = [interpret(p, {i.name: inputs[i.name] for i in p.inputs}, **given) for p in (left, right)]  # type: ignore[arg-type]
-    names = [o.name for o in left.outputs]
-    return [n for n in names if values[0][n] != values[1][n]]
+    return differing(both_sides(left, right, sizes, seed, FiniteField()))
+
+
+def both_sides(left: Program, right: Program, sizes: Mapping[str, int], seed: int, arithmetic: Arithmetic) -> Sides:
+    """The outputs of two programs of the same inputs at a random point of the field."""
+    inputs, parameters = random_point(left, sizes, random.Random(seed))
+    given: dict[str, Any] = {"sizes": sizes, "parameters": parameters, "arithmetic": arithmetic}
+    values = [interpret(p, {i.name: inputs[i.name] for i in p.inputs}, **given) for p in (left, right)]
+    return {o.name: paired(values[0][o.name], values[1][o.name], len(o.axes)) for o in left.outputs}
+
+
+def paired(left: Nested, right: Nested, rank: int) -> list[tuple[Number, Number]]:
+    """Two nested lists, entry by entry."""
+    return list(zip(entries(left, rank), entries(right, rank), strict=True))
+
+
+def differing(sides: Sides) -> list[str]:
+    """The results of which an entry has two numbers."""
+    return [name for name, pairs in sides.items() if any(left != right for left, right in pairs)]
 
 
 def small_sizes(program: Program, seed: int) -> dict[str, int]:
