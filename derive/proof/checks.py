@@ -93,7 +93,8 @@ def schedule_differs(kernel: Kernel, seed: int = 0, bound: FailureBound | None =
     """The outputs and gradients of a kernel that are not what its derivation defines, mod p.
 
     Both run with every optional input given, with none, and with some. In the schedule every row's shift is a random
-    number: what stabilisation subtracts may be anything, and whether its size keeps exp from overflowing is not asked.
+    number: what stabilisation subtracts may be anything. Numbers of a field are finite, so it is not asked whether the
+    shift keeps exp from overflowing, and a product that multiplies what it should select is right where that is 0.
     A schedule that array code could not run is one finding that says why.
     """
     try:

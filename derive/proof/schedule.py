@@ -97,7 +97,7 @@ def run(
     schedule.run(kernel.forward)
     found = {o.name: schedule.read(o.name, o.axes) for o in derivation.forward.outputs}
     schedule.keep(kernel.saved)
-    schedule.take([i for i in derivation.derived.inputs if i.name not in kernel.saved], cotangents)
+    schedule.take([i for i in derivation.derived.inputs if i.name not in derivation.forward.tensors], cotangents)
     schedule.run(kernel.backward)
     return found | {o.name: schedule.read(o.name, o.axes) for o in derivation.derived.outputs}
 
