@@ -14,9 +14,17 @@ from functools import partial
 from typing import Literal
 
 from derive.errors import AlgebraError
+from derive.lower import dense
 from derive.modes import derivation_in, taken_apart
 from derive.modes import program as program_of
-from derive.proof.checks import compacting_changed_nothing, exactness, forward_mode_agrees, tangents_agree
+from derive.proof.checks import (
+    compacting_changed_nothing,
+    exactness,
+    forward_mode_agrees,
+    schedule_differs,
+    tangents_agree,
+)
+from derive.proof.degrees import FailureBound
 from derive.proof.identities import identities
 from derive.proof.prover import Identity
 from derive.proof.verdict import settle
@@ -31,6 +39,7 @@ from numeric.samples import Sample, dtype
 Status = Literal["holds", "fails", "not measured"]
 SEEDS = range(3)
 BALLS = "results lie in rigorous balls"
+SCHEDULE = "generated order equals the derivation"
 DUALS = "dual numbers in exact arithmetic, random sizes"
 
 
@@ -71,6 +80,7 @@ def _symbolic(name: str) -> Iterator[Check]:
     source = program_of(name)
     for identity in identities(source):
         yield Check(name, identity.name, "symbolic", partial(_statement, name, identity))
+    yield Check(name, SCHEDULE, "symbolic", partial(_schedule, name, SCHEDULE))
     base, mode = taken_apart(name)
     if mode in ("tangent", "hessian-vector"):
         title = "tangents are what dual numbers give"
@@ -91,31 +101,50 @@ def _statement(name: str, identity: Identity) -> Finding:
 def _fingerprint(name: str, title: str) -> Finding:
     derivation = derivation_of(name)
     how = "random points of a field of 2⁶⁸ elements, random sizes"
-    return _algebraic(name, title, "fingerprinted", how, lambda seed: compacting_changed_nothing(derivation, seed))
+    return _algebraic(name, title, "fingerprinted", how, partial(compacting_changed_nothing, derivation))
+
+
+def _schedule(name: str, title: str) -> Finding:
+    kernel = dense(derivation_of(name))
+    how = "the array schedule at random points of a field of 2⁶⁸ elements, with random shifts"
+    return _algebraic(name, title, "fingerprinted", how, partial(schedule_differs, kernel))
 
 
 def _forward_mode(name: str, title: str) -> Finding:
     derivation = derivation_of(name)
 
-    def wrong(seed: int) -> list[str]:
-        return [] if forward_mode_agrees(derivation, seed) else [f"the draw of seed {seed}"]
+    def wrong(seed: int, bound: FailureBound) -> list[str]:
+        return [] if forward_mode_agrees(derivation, seed, bound=bound) else [f"the draw of seed {seed}"]
 
     return _algebraic(name, title, exactness(derivation.forward), DUALS, wrong)
 
 
 def _tangents(name: str, title: str, base: str, mode: str) -> Finding:
     derivation = derivation_in(program_of(base), mode)
-    return _algebraic(name, title, exactness(derivation.forward), DUALS, lambda seed: tangents_agree(derivation, seed))
+    return _algebraic(name, title, exactness(derivation.forward), DUALS, partial(tangents_agree, derivation))
 
 
-def _algebraic(name: str, title: str, word: str, how: str, wrong_at: Callable[[int], list[str]]) -> Finding:
+def _algebraic(
+    name: str, title: str, word: str, how: str, wrong_at: Callable[[int, FailureBound], list[str]]
+) -> Finding:
     """What is found without floating point: where two ways to one result differ, for every seed."""
+    bound = FailureBound()
     try:
-        wrong = sorted({where for seed in SEEDS for where in wrong_at(seed)})
+        wrong = sorted({where for seed in SEEDS for where in wrong_at(seed, bound)})
     except AlgebraError as error:
         return Finding(name, title, "symbolic", "", "not measured", None, str(error))
+    if word == "fingerprinted":
+        how = f"{how}; {_missed(bound)}"
     detail = f"differs in {', '.join(wrong)}" if wrong else how
     return Finding(name, title, "symbolic", word, "fails" if wrong else "holds", None, detail)
+
+
+def _missed(bound: FailureBound) -> str:
+    """What a fingerprint may miss: at each draw, independent of the others, a difference that shows at its sizes."""
+    power = f"2⁻{str(bound.bits).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return (
+        f"a difference is missed with probability below {power} at each of {len(SEEDS)} draws (degree {bound.degree})"
+    )
 
 
 def _numeric(name: str, chosen: str) -> Iterator[Check]:

@@ -15,7 +15,7 @@ from derive.algebra import Axis, Entry, Tensor, Total, free_axes
 from derive.algebra.tensors import is_gate
 from derive.calculus import Derivation
 from derive.forward.program import Definition, Program
-from derive.lower.arrays import Node, Zeros, filled, mentioned, operations
+from derive.lower.arrays import All, Name, Node, Zeros, filled, mentioned, operations
 from derive.lower.stabilise import RELIES_ON, stabilise_together
 from derive.lower.tensorise import Support, tensorise
 
@@ -32,25 +32,49 @@ class Statement:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A forward and a backward pass as array statements, and the tensors that pass from one to the other."""
+    """A forward and a backward pass as array statements, and the tensors that pass from one to the other.
+
+    ``shifts`` names the statements whose values stabilise and do not matter otherwise: shift invariance.
+    """
 
     derivation: Derivation
     forward: tuple[Statement, ...]
     backward: tuple[Statement, ...]
     saved: tuple[str, ...]
     relies_on: tuple[str, ...]
+    shifts: tuple[str, ...] = ()
 
     @property
     def operations(self) -> int:
         """Array operations of both passes; transposes and broadcasts are views."""
         return sum(operations(s.node) for s in (*self.forward, *self.backward))
 
+    @property
+    def may_be_none(self) -> frozenset[str]:
+        """The optional inputs that statements can do without, and the visibilities made of such inputs alone."""
+        program, derived = self.derivation.forward, self.derivation.derived
+        optional = {i.name for i in (*program.inputs, *derived.inputs) if i.neutral is not None}
+        optional -= {d.name for d in program.definitions}
+        booleans = {i.name for i in program.inputs if i.tensor.boolean}
+        statements = (*self.forward, *self.backward)
+        for statement in statements:
+            if statement.guard is None and not isinstance(statement.node, All):
+                alias = isinstance(statement.node, Name) and statement.node.name in booleans
+                optional -= set() if alias else set(mentioned(statement.node))
+        absent = set(optional)
+        for statement in statements:
+            node = statement.node
+            conditions = node.conditions if isinstance(node, All) else (node,) if isinstance(node, Name) else ()
+            if conditions and all(absent & set(mentioned(condition)) for condition in conditions):
+                absent.add(statement.name)
+        return frozenset(absent)
+
 
 def dense(derivation: Derivation) -> Kernel:
     """Schedule a program and its backward pass as dense array code."""
-    stable, derived = stabilise_together(derivation.forward, derivation.derived)
-    relies_on = (RELIES_ON,) if (stable, derived) != (derivation.forward, derivation.derived) else ()
-    forward, backward = _share_scaled(stable, derived)
+    stable = stabilise_together(derivation.forward, derivation.derived)
+    relies_on = (RELIES_ON,) if stable.programs != (derivation.forward, derivation.derived) else ()
+    forward, backward = _share_scaled(*stable.programs)
     support: dict[Tensor, tuple[Definition, sp.Expr]] = {}
     sources = {gradient: name for name, gradient in derivation.names.items()}
     first = tuple(_statements(forward, support, sources))
@@ -58,7 +82,7 @@ def dense(derivation: Derivation) -> Kernel:
     outside = [n for s in second for n in (*mentioned(s.node), *([s.guard] if s.guard else []))]
     ready = {d.name for d in forward.definitions} | {i.name for i in forward.inputs}
     saved = tuple(n for n in dict.fromkeys(outside) if n in ready)
-    return Kernel(derivation, _alive(first, forward, saved), second, saved, relies_on)
+    return Kernel(derivation, _alive(first, forward, saved), second, saved, relies_on, stable.shifts)
 
 
 def _alive(statements: tuple[Statement, ...], program: Program, saved: tuple[str, ...]) -> tuple[Statement, ...]:

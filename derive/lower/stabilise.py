@@ -60,11 +60,18 @@ class Shift:
 
 def stabilise(program: Program) -> Program:
     """One program, stabilised; see :func:`stabilise_together`."""
-    (stable,) = stabilise_together(program)
-    return stable
+    return stabilise_together(program).programs[0]
 
 
-def stabilise_together(*programs: Program) -> tuple[Program, ...]:
+@dataclass(frozen=True)
+class Stable:
+    """Stabilised programs, and the names of the definitions that are shifts: any numbers would do in their place."""
+
+    programs: tuple[Program, ...]
+    shifts: tuple[str, ...]
+
+
+def stabilise_together(*programs: Program) -> Stable:
     """The programs, run one after another, with every sum of exponentials relative to its largest visible score.
 
     Each kind of sum gives three definitions where it is first met: the largest score ``S_max``, the shifted
@@ -75,7 +82,8 @@ def stabilise_together(*programs: Program) -> tuple[Program, ...]:
     LoweringError: a definition whose value depends on the shift.
     """
     stabiliser = _Stabiliser(set().union(*(p.names for p in programs)))
-    return tuple([stabiliser.stable_program(program) for program in programs])
+    stable = tuple([stabiliser.stable_program(program) for program in programs])
+    return Stable(stable, tuple(shift.largest.name for shift in stabiliser.shifts.values()))
 
 
 @dataclass

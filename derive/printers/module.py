@@ -13,7 +13,7 @@ from derive.algebra.axes import is_size
 from derive.calculus import Derivation
 from derive.errors import LoweringError
 from derive.forward.program import HELPERS, Input, Output, Parameter, Program
-from derive.lower.arrays import All, Fill, Name, Positions, Scalar, mentioned, walk
+from derive.lower.arrays import Fill, Positions, Scalar, walk
 from derive.lower.dense import Kernel, Statement
 from derive.printers.arrays import ArrayPrinter, never_zero, scalar_source
 from derive.printers.index import IndexPrinter
@@ -38,7 +38,7 @@ class _Module:
         self.program: Program = kernel.derivation.forward
         self.derived: Program = kernel.derivation.derived
         self.index = IndexPrinter(Text({}, self.program.tensors), self.program)
-        self.absent = _may_be_none(kernel)
+        self.absent = kernel.may_be_none
         for name in self.program.optional.keys() - self.absent:
             raise LoweringError(
                 f"{self.program.name}: the optional input {name} is used where it cannot be left out; "
@@ -243,26 +243,6 @@ def derivation_lines(derivation: Derivation, index: IndexPrinter) -> Iterator[st
     for definition in derivation.derived.definitions:
         rules = dict.fromkeys(step.rule for step in derivation.steps_for(definition.name))
         yield from _filled(f"{index.equation(definition.target, definition.value)}    ({', '.join(rules)})", "        ")
-
-
-def _may_be_none(kernel: Kernel) -> frozenset[str]:
-    """The optional inputs that statements can do without, and the visibilities made of such inputs alone."""
-    program, derived = kernel.derivation.forward, kernel.derivation.derived
-    optional = {i.name for i in (*program.inputs, *derived.inputs) if i.neutral is not None}
-    optional -= {d.name for d in program.definitions}
-    booleans = {i.name for i in program.inputs if i.tensor.boolean}
-    statements = (*kernel.forward, *kernel.backward)
-    for statement in statements:
-        if statement.guard is None and not isinstance(statement.node, All):
-            alias = isinstance(statement.node, Name) and statement.node.name in booleans
-            optional -= set() if alias else set(mentioned(statement.node))
-    absent = set(optional)
-    for statement in statements:
-        node = statement.node
-        conditions = node.conditions if isinstance(node, All) else (node,) if isinstance(node, Name) else ()
-        if conditions and all(absent & set(mentioned(condition)) for condition in conditions):
-            absent.add(statement.name)
-    return frozenset(absent)
 
 
 def _definition(name: str, arguments: list[str], returns: str) -> Iterator[str]:

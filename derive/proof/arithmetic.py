@@ -186,16 +186,16 @@ def slope(function: type[sp.Function], x: Number, value: Number, arithmetic: Ari
     derivative = sp.diff(function(symbol), symbol)
     if derivative.atoms(sp.Derivative, sp.Subs, sp.DiracDelta):
         raise AlgebraError(f"{function.__name__} has no derivative that is known here")
-    return _at(derivative, symbol, x, arithmetic)
+    return at_number(derivative, symbol, x, arithmetic)
 
 
-def _at(expr: sp.Expr, symbol: sp.Symbol, x: Number, arithmetic: Arithmetic) -> Number:
-    """A scalar expression of one symbol, evaluated in an arithmetic."""
+def at_number(expr: sp.Expr, symbol: sp.Symbol, x: Number, arithmetic: Arithmetic) -> Number:
+    """A scalar expression of one symbol, evaluated in an arithmetic where the symbol is a number."""
     if expr == symbol:
         return x
     if not expr.has(symbol):
         return arithmetic.number(expr)
-    parts = [_at(arg, symbol, x, arithmetic) for arg in expr.args if not isinstance(expr, sp.Pow)]
+    parts = [at_number(arg, symbol, x, arithmetic) for arg in expr.args if not isinstance(expr, sp.Pow)]
     if isinstance(expr, sp.Add):
         return sum(parts[1:], parts[0])
     if isinstance(expr, sp.Mul):
@@ -204,7 +204,7 @@ def _at(expr: sp.Expr, symbol: sp.Symbol, x: Number, arithmetic: Arithmetic) -> 
             product = product * part
         return product
     if isinstance(expr, sp.Pow) and expr.exp.is_Rational:
-        return arithmetic.power(_at(expr.base, symbol, x, arithmetic), expr.exp)
+        return arithmetic.power(at_number(expr.base, symbol, x, arithmetic), expr.exp)
     return arithmetic.function(expr.func, *parts)
 
 

@@ -14,13 +14,19 @@ from derive.algebra import Entry
 from derive.calculus import Derivation, joined
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Program
+from derive.lower import Kernel, dense
 from derive.proof.arithmetic import Arithmetic, Duals, Number, Weights
+from derive.proof.degrees import Degrees, FailureBound
 from derive.proof.fingerprint import (
     FiniteField,
-    agree,
+    ShiftedField,
+    Sides,
+    both_sides,
+    differing,
     entries,
     filled,
     lengths,
+    paired,
     random_point,
     random_residue,
     small_sizes,
@@ -28,6 +34,7 @@ from derive.proof.fingerprint import (
 )
 from derive.proof.interpreter import Nested, interpret
 from derive.proof.rationals import Kind
+from derive.proof.schedule import ScheduleError, run
 
 
 def uncompacted(derivation: Derivation) -> Program:
@@ -49,13 +56,90 @@ def uncompacted(derivation: Derivation) -> Program:
     return replace(derivation.derived, inputs=tuple(i for t, i in inputs.items() if t in used), definitions=definitions)
 
 
-def compacting_changed_nothing(derivation: Derivation, seed: int = 0) -> list[str]:
-    """The gradients on which the compact program and the bare chain rule differ mod p; empty where they agree."""
+def compacting_changed_nothing(derivation: Derivation, seed: int = 0, bound: FailureBound | None = None) -> list[str]:
+    """The gradients on which the compact program and the bare chain rule differ mod p; empty where they agree.
+
+    This and the checks below note in ``bound`` how likely it is that they miss a difference.
+    """
     left = joined(derivation.forward, derivation.derived)
     right = joined(derivation.forward, uncompacted(derivation))
     order = {i.name: i for i in left.inputs}
     right = replace(right, inputs=tuple(order[n] for n in order if n in {i.name for i in right.inputs}))
-    return where_defined(lambda s: agree(left, right, small_sizes(derivation.forward, s), s), seed)
+    field = _counting(FiniteField(), bound)
+    return where_defined(
+        lambda s: _noted(both_sides(left, right, small_sizes(derivation.forward, s), s, field), bound), seed
+    )
+
+
+def _counting(field: FiniteField, bound: FailureBound | None) -> Arithmetic:
+    """The field, with degrees where they are asked for."""
+    return field if bound is None else Degrees(field)
+
+
+def _noted(sides: Sides, bound: FailureBound | None) -> list[str]:
+    """What differs; the degrees of all differences are noted."""
+    if bound is not None:
+        bound.note(sides)
+    return differing(sides)
+
+
+def generated_order_is_the_derivation(
+    derivation: Derivation, seed: int = 0, bound: FailureBound | None = None
+) -> list[str]:
+    """The outputs and gradients in which the array schedule differs from the definitions mod p, if any."""
+    return schedule_differs(dense(derivation), seed, bound)
+
+
+def schedule_differs(kernel: Kernel, seed: int = 0, bound: FailureBound | None = None) -> list[str]:
+    """The outputs and gradients of a kernel that are not what its derivation defines, mod p.
+
+    Both run with every optional input given, with none, and with some. In the schedule every row's shift is a random
+    number: what stabilisation subtracts may be anything. Numbers of a field are finite, so it is not asked whether the
+    shift keeps exp from overflowing, and a product that multiplies what it should select is right where that is 0.
+    A schedule that array code could not run is one finding that says why.
+    """
+    try:
+        return where_defined(lambda s: _schedule(kernel, s, bound), seed)
+    except ScheduleError as error:
+        return [str(error)]
+
+
+def _schedule(kernel: Kernel, seed: int, bound: FailureBound | None) -> list[str]:
+    derivation, chance = kernel.derivation, random.Random(seed)
+    sizes = small_sizes(derivation.forward, seed)
+    whole = joined(derivation.forward, derivation.derived)
+    inputs, parameters = random_point(whole, sizes, chance)
+    wrong: dict[str, None] = {}
+    for left_out in _choices([n for n in inputs if n in kernel.may_be_none], chance):
+        given = {name: value for name, value in inputs.items() if name not in left_out}
+        exact: dict[str, Any] = {"sizes": sizes, "parameters": parameters}
+        wrong |= dict.fromkeys(_noted(_schedule_at(kernel, whole, given, chance, exact, bound), bound))
+    return list(wrong)
+
+
+def _schedule_at(
+    kernel: Kernel,
+    whole: Program,
+    given: Mapping[str, Nested],
+    chance: random.Random,
+    exact: Mapping[str, Any],
+    bound: FailureBound | None,
+) -> Sides:
+    """What the schedule gives at a point, and what the definitions give, which the field has to see first."""
+    field = ShiftedField()
+    arithmetic = _counting(field, bound)
+    defined = interpret(whole, given, arithmetic=arithmetic, **exact)
+    found = run(
+        kernel, given, given, shift=lambda: arithmetic.number(field.shift(chance)), arithmetic=arithmetic, **exact
+    )
+    results = (*kernel.derivation.forward.outputs, *kernel.derivation.derived.outputs)
+    return {o.name: paired(found[o.name], defined[o.name], len(o.axes)) for o in results}
+
+
+def _choices(optional: list[str], chance: random.Random) -> list[list[str]]:
+    """Which optional inputs to leave out: none, all, and some where there are several."""
+    some = [chance.sample(optional, chance.randrange(1, len(optional)))] if len(optional) > 1 else []
+    return [[], *([optional] if optional else []), *some]
 
 
 def takes_roots(program: Program) -> bool:
@@ -71,16 +155,23 @@ def exactness(forward: Program) -> Literal["exact", "fingerprinted"]:
     return "fingerprinted" if takes_roots(forward) else "exact"
 
 
-def _exact(forward: Program, seed: int, kind: Kind | None) -> tuple[Arithmetic, Callable[[random.Random], Number]]:
+def _exact(
+    forward: Program, seed: int, kind: Kind | None, bound: FailureBound | None
+) -> tuple[Arithmetic, Callable[[random.Random], Number]]:
     """The arithmetic in which a program is exact, and random numbers of it."""
     if takes_roots(forward):
-        return FiniteField(), random_residue
+        return _counting(FiniteField(), bound), random_residue
     weights = Weights(seed, kind)
     return weights, lambda chance: weights.kind(chance.randint(-9, 9), chance.randint(1, 4))
 
 
 def forward_mode_agrees(
-    derivation: Derivation, seed: int = 0, sizes: Mapping[str, int] | None = None, *, kind: Kind | None = None
+    derivation: Derivation,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    kind: Kind | None = None,
+    bound: FailureBound | None = None,
 ) -> bool:
     """Whether ⟨cotangent, J·v⟩ = ⟨gradient, v⟩: in rational numbers, or where roots are taken in a finite field.
 
@@ -92,13 +183,17 @@ def forward_mode_agrees(
     sizes: sizes by name, such as ``{"n": 16, "m": 16}``; those that are not given are small and drawn at random.
     kind: the kind of rational numbers, :data:`fractions.Fraction` or ``flint.fmpq``; the fastest if not given.
         The answer is the same in both.
+    bound: takes note of how likely a difference is missed, where numbers come from a finite field.
 
     Raises
     ------
     AlgebraError: there is no such size, or no random point at which the program is defined.
     """
     at = _sized(derivation.forward, sizes)
-    return where_defined(lambda s: _forward_mode(derivation, s, at(s), *_exact(derivation.forward, s, kind)), seed)
+    sides = where_defined(
+        lambda s: _forward_mode(derivation, s, at(s), *_exact(derivation.forward, s, kind, bound)), seed
+    )
+    return not _noted(sides, bound if takes_roots(derivation.forward) else None)
 
 
 def _sized(forward: Program, sizes: Mapping[str, int] | None) -> Callable[[int], dict[str, int]]:
@@ -149,7 +244,7 @@ def _forward_mode(
     sizes: Mapping[str, int],
     arithmetic: Arithmetic,
     draw: Callable[[random.Random], Number],
-) -> bool:
+) -> Sides:
     chance, forward = random.Random(seed), derivation.forward
     at = _moved(forward, chance, sizes, arithmetic, draw)
     pushed = pulled = arithmetic.number(0)
@@ -159,7 +254,7 @@ def _forward_mode(
         cotangents[derivation.names[output.name]] = cotangent
         rank = len(output.axes)
         for weight, number in zip(entries(cotangent, rank), entries(at.moved[output.name], rank), strict=True):
-            pushed = pushed + weight * number.tangent
+            pushed = pushed + arithmetic.number(weight) * number.tangent
     known = {**at.inputs, **at.values, **cotangents}
     needed = {i.name: known[i.name] for i in derivation.derived.inputs}
     gradients = interpret(derivation.derived, needed, arithmetic=arithmetic, **at.exact)
@@ -167,19 +262,25 @@ def _forward_mode(
         rank = len(forward.input(name).axes)
         gradient = gradients[derivation.names[name]]
         for weight, number in zip(entries(tangent, rank), entries(gradient, rank), strict=True):
-            pulled = pulled + weight * number
-    return bool(pushed == pulled)
+            pulled = pulled + arithmetic.number(weight) * number
+    return {"the product with a tangent": [(pushed, pulled)]}
 
 
 def tangents_agree(
-    derivation: Derivation, seed: int = 0, sizes: Mapping[str, int] | None = None, *, kind: Kind | None = None
+    derivation: Derivation,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    kind: Kind | None = None,
+    bound: FailureBound | None = None,
 ) -> list[str]:
     """The tangents of a derivation in forward mode that are not what dual numbers give; empty where all are.
 
     Parameters and errors are those of :func:`forward_mode_agrees`.
     """
     at = _sized(derivation.forward, sizes)
-    return where_defined(lambda s: _tangents(derivation, s, at(s), *_exact(derivation.forward, s, kind)), seed)
+    sides = where_defined(lambda s: _tangents(derivation, s, at(s), *_exact(derivation.forward, s, kind, bound)), seed)
+    return _noted(sides, bound if takes_roots(derivation.forward) else None)
 
 
 def _tangents(
@@ -188,18 +289,17 @@ def _tangents(
     sizes: Mapping[str, int],
     arithmetic: Arithmetic,
     draw: Callable[[random.Random], Number],
-) -> list[str]:
+) -> Sides:
     forward, names = derivation.forward, derivation.names
     at = _moved(forward, random.Random(seed), sizes, arithmetic, draw)
     known = {**at.inputs, **at.values, **{names[n]: tangent for n, tangent in at.tangents.items()}}
     needed = {i.name: known[i.name] for i in derivation.derived.inputs}
     found = interpret(derivation.derived, needed, arithmetic=arithmetic, **at.exact)
-    wrong = []
+    sides: Sides = {}
     for output in forward.outputs:
-        rank = len(output.axes)
-        pairs = zip(entries(found[names[output.name]], rank), entries(at.moved[output.name], rank), strict=True)
-        wrong += [output.name] if any(got != number.tangent for got, number in pairs) else []
-    return wrong
+        pairs = paired(found[names[output.name]], at.moved[output.name], len(output.axes))
+        sides[output.name] = [(got, number.tangent) for got, number in pairs]
+    return sides
 
 
 def _paired(values: Nested, tangents: Nested, rank: int, duals: Duals) -> Nested:

@@ -138,6 +138,41 @@ class FiniteField:
         return sp.Integer(value.value)
 
 
+class ShiftedField(FiniteField):
+    """A field in which scores may be shifted: log and nested exp know what a shift does to arguments met before.
+
+    Where exp is a homomorphism, a shift t needs no more. Of the unknown functions two facts are used,
+
+        log(z · exp(−t)) = log z − t    and    exp(x − t) = exp(x) · exp(−t),
+
+    for the shifts t that were drawn and for z, x at which the function was asked for before. Both are true of the
+    real functions, so what agrees by them agrees for a reason; a function's value elsewhere stays a random one.
+    """
+
+    def __init__(self) -> None:
+        self.shifts: list[tuple[Residue, Residue]] = []
+        self.known: dict[type[sp.Function], dict[int, Residue]] = {sp.exp: {}, sp.log: {}}
+
+    def shift(self, chance: random.Random) -> Residue:
+        """A random number in place of a row's largest score."""
+        drawn = random_residue(chance)
+        self.shifts.append((drawn, super().function(sp.exp, drawn)))
+        return drawn
+
+    def function(self, function: type[sp.Function], *args: Residue) -> Residue:
+        """As in any field, except at an argument that is a known one, shifted."""
+        unknown = function is sp.log or (function is sp.exp and args[0].exponent is None)
+        if not unknown or args[0].value in self.known[function]:
+            return super().function(function, *args)
+        known, minus = self.known[function], self.number(-1)
+        for shift, peak in self.shifts:
+            before = args[0] * peak if function is sp.log else args[0] + shift
+            if before.value in known:
+                found = known[before.value]
+                return found + minus * shift if function is sp.log else found * self.power(peak, sp.S.NegativeOne)
+        return known.setdefault(args[0].value, super().function(function, *args))
+
+
 @dataclass
 class _Stretch:
     """Definitions up to one that may be undefined, and the inputs that they are the first to use."""
@@ -243,15 +278,31 @@ def entries(nested: Nested, rank: int) -> list[Any]:
     return [entry for part in nested for entry in entries(part, rank - 1)]
 
 
+Sides = dict[str, list[tuple[Number, Number]]]
+"""By result: the two numbers of every entry that should be one."""
+
+
 def agree(left: Program, right: Program, sizes: Mapping[str, int], seed: int) -> list[str]:
     """The outputs on which two programs of the same inputs differ at a random point; empty where they agree."""
-    chance = random.Random(seed)
-    inputs, parameters = random_point(left, sizes, chance)
-    field = FiniteField()
-    given = {"sizes": sizes, "parameters": parameters, "arithmetic": field}
-    values = [interpret(p, {i.name: inputs[i.name] for i in p.inputs}, **given) for p in (left, right)]  # type: ignore[arg-type]
-    names = [o.name for o in left.outputs]
-    return [n for n in names if values[0][n] != values[1][n]]
+    return differing(both_sides(left, right, sizes, seed, FiniteField()))
+
+
+def both_sides(left: Program, right: Program, sizes: Mapping[str, int], seed: int, arithmetic: Arithmetic) -> Sides:
+    """The outputs of two programs of the same inputs at a random point of the field."""
+    inputs, parameters = random_point(left, sizes, random.Random(seed))
+    given: dict[str, Any] = {"sizes": sizes, "parameters": parameters, "arithmetic": arithmetic}
+    values = [interpret(p, {i.name: inputs[i.name] for i in p.inputs}, **given) for p in (left, right)]
+    return {o.name: paired(values[0][o.name], values[1][o.name], len(o.axes)) for o in left.outputs}
+
+
+def paired(left: Nested, right: Nested, rank: int) -> list[tuple[Number, Number]]:
+    """Two nested lists, entry by entry."""
+    return list(zip(entries(left, rank), entries(right, rank), strict=True))
+
+
+def differing(sides: Sides) -> list[str]:
+    """The results of which an entry has two numbers."""
+    return [name for name, pairs in sides.items() if any(left != right for left, right in pairs)]
 
 
 def small_sizes(program: Program, seed: int) -> dict[str, int]:

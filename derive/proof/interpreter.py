@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -111,7 +112,7 @@ class Machine:
             if parameter.name in parameters:
                 value = parameters[parameter.name]
             else:
-                value = parameter.default.subs({s: max(self._size(s), 1) for s in parameter.default.free_symbols})
+                value = parameter.default.subs({s: max(self.size(s), 1) for s in parameter.default.free_symbols})
             self.scalars[parameter.symbol] = value if parameter.symbol.is_integer else self.arithmetic.number(value)
 
     def define(self, target: Entry, value: sp.Expr) -> Nested:
@@ -119,7 +120,7 @@ class Machine:
         entries = {at: evaluate(dict(zip(axes, at, strict=True))) for at in self._indices(axes)}
         self._keep(str(target.tensor.name), entries)
         shown = {at: self._shown(value) for at, value in entries.items()}
-        return _nested(shown, [self._size(a.size) for a in axes])
+        return _nested(shown, [self.size(a.size) for a in axes])
 
     def _keep(self, name: str, entries: dict[tuple[int, ...], Number]) -> None:
         """A tensor's numbers, in the dictionary that compiled expressions hold; new ones make known sums stale."""
@@ -137,7 +138,7 @@ class Machine:
         wanted = f"{self.program.name}: {name} is not a full array of its axes {', '.join(map(str, axes))}"
         level: dict[tuple[int, ...], Nested] = {(): nested}
         for axis in axes:
-            length = self._size(axis.size)
+            length = self.size(axis.size)
             if any(not _is_list(item) or len(item) != length for item in level.values()):
                 raise AlgebraError(wanted)
             level = {(*at, k): item for at, row in level.items() for k, item in enumerate(row)}
@@ -145,15 +146,23 @@ class Machine:
             raise AlgebraError(f"{wanted}: it has more")
         return {at: self.arithmetic.number(int(x) if isinstance(x, bool) else x) for at, x in level.items()}
 
-    def _size(self, size: sp.Expr) -> int:
+    def size(self, size: sp.Expr) -> int:
+        """A size as a number."""
         if size.is_Integer:
             return int(size)
         if str(size) not in self.sizes:
             raise AlgebraError(f"{self.program.name}: size {size} cannot be read off the inputs; give it in sizes=")
         return self.sizes[str(size)]
 
+    def constant(self, value: sp.Expr) -> Any:
+        """What numbers, sizes and parameters make: an int, a Fraction or ±∞ where that is exact, else a number."""
+        exact = value.xreplace({s: self._number_of(s) for s in value.free_symbols if s.is_integer})
+        if exact.is_Rational:
+            return int(exact) if exact.is_Integer else Fraction(int(exact.p), int(exact.q))
+        return exact if exact in (sp.oo, -sp.oo) else self._compiled(value)({})
+
     def _indices(self, axes: Sequence[Axis]) -> list[tuple[int, ...]]:
-        return list(product(*(range(self._size(a.size)) for a in axes)))
+        return list(product(*(range(self.size(a.size)) for a in axes)))
 
     def _compiled(self, expr: sp.Expr) -> Evaluate:
         """The expression as a function of the positions of its axes; each expression is compiled once."""
@@ -187,7 +196,7 @@ class Machine:
             left, right = map(self._place, expr.args)
             return lambda at: self.one if left(at) == right(at) else self.zero
         if isinstance(expr, sp.Pow) and expr.exp.is_Rational and expr.exp.q != 1 and self._is_made_of_sizes(expr):
-            number = arithmetic.number(expr.xreplace({s: sp.Integer(self._size(s)) for s in expr.free_symbols}))
+            number = arithmetic.number(expr.xreplace({s: sp.Integer(self.size(s)) for s in expr.free_symbols}))
             return lambda at: number
         if isinstance(expr, sp.Pow) and expr.exp.is_Rational:
             base, exponent = self._compiled(expr.base), expr.exp
@@ -272,12 +281,12 @@ class Machine:
         """A parameter or size as a SymPy number."""
         value = self.scalars.get(symbol)
         if value is None:
-            return sp.Integer(self._size(symbol))
+            return sp.Integer(self.size(symbol))
         return sp.Integer(value) if symbol.is_integer else self.arithmetic.compared(value)
 
     def _scalar(self, symbol: sp.Symbol) -> Number:
         value = self.scalars.get(symbol)
-        return self.arithmetic.number(self._size(symbol) if value is None else value)
+        return self.arithmetic.number(self.size(symbol) if value is None else value)
 
     def _sum(self, values: Iterable[Number]) -> Number:
         total = self.zero
@@ -324,7 +333,7 @@ class Machine:
                 here = dict(at)
                 for axis, place in pinned.items():
                     here[axis] = place(at)
-                inside = all(0 <= here[axis] < self._size(axis.size) for axis in pinned)
+                inside = all(0 <= here[axis] < self.size(axis.size) for axis in pinned)
                 memory[key] = reduce([{**here, **more} for more in ranges] if inside else [])
             return memory[key]
 
@@ -372,7 +381,7 @@ class Machine:
         if not isinstance(condition, Relational):
             raise AlgebraError(f"the condition {condition} is no comparison of positions, parameters and inputs")
         left, right = (self._side(side) for side in condition.args)
-        compare = _COMPARE[condition.rel_op]
+        compare = COMPARE[condition.rel_op]
         return lambda at: bool(compare(left(at), right(at)))
 
     def _side(self, side: sp.Expr) -> Callable[[At], Any]:
@@ -386,7 +395,7 @@ class Machine:
         return lambda at: self.arithmetic.compared(self._shown(value(at)))
 
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
     "<": operator.lt,
     ">=": operator.ge,

@@ -113,9 +113,16 @@ def test_verify_reports_every_word_it_earned(backprove: Backprove) -> None:
     asked = ("verify", "attention", "--backend", "numpy", "--only", "row")
     rows = json.loads(backprove(*asked, "--format", "json").stdout)
     assert {row["evidence"] for row in rows} == {"proved", "checked"}
-    for only, evidence in (("compacting", "fingerprinted"), ("forward mode", "exact"), ("rigorous", "bounded")):
+    for only, evidence in (
+        ("compacting", "fingerprinted"),
+        ("generated order", "fingerprinted"),
+        ("forward mode", "exact"),
+        ("rigorous", "bounded"),
+    ):
         some = json.loads(backprove("verify", "attention", "--only", only, "--format", "json").stdout)
         assert evidence in {row["evidence"] for row in some}
+        missed = [row["detail"] for row in some if row["evidence"] == "fingerprinted"]
+        assert all("missed with probability below 2⁻⁵" in detail and "degree 1" in detail for detail in missed)
     assert all(row["status"] == "holds" for row in rows)
     assert all((row["error"] is None) == (row["backend"] == "symbolic") for row in rows)
     suites = ElementTree.fromstring(backprove(*asked, "--format", "junit").stdout.encode())
