@@ -298,7 +298,10 @@ def _text(path: Path) -> str:
 @app.command()
 def bench(
     what: Annotated[
-        str, typer.Argument(help="derive (time to derive), stack (of blocks) or run (against a peer, if installed).")
+        str,
+        typer.Argument(
+            help="derive (all gradients), prove (each identity), stack (of blocks) or run (against a peer, if any)."
+        ),
     ] = "derive",
     repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians are printed.")] = 15,
 ) -> None:

@@ -166,7 +166,7 @@ class Enclosure:
     radius: float
 
     def __str__(self) -> str:
-        return f"{self.tensor} is up to {_up(self.deviation, 2)} from a ball of radius {_up(self.radius, 1)}"
+        return f"{self.tensor} up to {_up(self.deviation, 2)} from a ball of radius {_up(self.radius, 1)}"
 
 
 def enclosures(made: Run, name: str) -> list[Enclosure]:

@@ -65,9 +65,9 @@ def test_what_is_no_number_is_as_far_from_its_ball_as_can_be(value: float) -> No
 @pytest.mark.parametrize(
     ("deviation", "radius", "said"),
     [
-        (3.1000000000000002e-16, 1.01e-46, "O is up to 3.2e-16 from a ball of radius 2e-46"),
-        (9.99e-8, 0.0, "O is up to 1.0e-7 from a ball of radius 0"),
-        (np.inf, 1e-3, "O is up to ∞ from a ball of radius 2e-3"),
+        (3.1000000000000002e-16, 1.01e-46, "O up to 3.2e-16 from a ball of radius 2e-46"),
+        (9.99e-8, 0.0, "O up to 1.0e-7 from a ball of radius 0"),
+        (np.inf, 1e-3, "O up to ∞ from a ball of radius 2e-3"),
     ],
 )
 def test_bounds_are_rounded_up(deviation: float, radius: float, said: str) -> None:
