@@ -37,6 +37,7 @@ docs: setup         ## the pages as a site, warnings being errors
 
 bench: setup        ## interleaved medians; never part of the tests
 	$(BIN)/backprove bench derive
+	$(BIN)/backprove bench prove
 	$(BIN)/backprove bench run
 
 clean:

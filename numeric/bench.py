@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from rich import box
 from rich.table import Table
@@ -14,17 +14,29 @@ from rich.text import Text
 
 from numeric.terminal import console
 
+Name = TypeVar("Name", bound=Hashable)
 
-def interleaved(bodies: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median seconds of each body; the bodies take turns, so that a busy machine hits all alike."""
-    times: dict[str, list[float]] = {name: [] for name in bodies}
+
+def interleaved(
+    bodies: Mapping[Name, Callable[[], object]],
+    repeats: int,
+    before: Callable[[], object] = lambda: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[Name, float]:
+    """Median seconds of each body; the bodies take turns, so that a busy machine hits all alike.
+
+    ``before`` is called before each of them and is not measured. For what one thread computes, the ``clock`` may be
+    :func:`time.process_time`, which does not run while others use the machine.
+    """
+    times: dict[Name, list[float]] = {name: [] for name in bodies}
     for body in bodies.values():
         body()
     for _ in range(repeats):
         for name, body in bodies.items():
-            start = time.perf_counter()
+            before()
+            start = clock()
             body()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(clock() - start)
     return {name: statistics.median(spent) for name, spent in times.items()}
 
 
@@ -35,20 +47,56 @@ def derive(repeats: int) -> None:
     from derive.forward import names, program
     from derive.pipeline import derivation, kernel
 
-    def cold(body: Callable[[], object]) -> Callable[[], object]:
-        def run() -> object:
-            clear_cache()
-            return body()
-
-        return run
-
     bodies: dict[str, Callable[[], object]] = {}
     for name in names():
         source = program(name)
-        bodies[f"{name}: derive, plain"] = cold(partial(derivation, source.plain()))
-        bodies[f"{name}: derive, full"] = cold(partial(derivation, source))
-        bodies[f"{name}: derive and schedule, full"] = cold(partial(kernel, source))
-    _show("Deriving, SymPy imported, caches cleared (aim: below 0.5 s)", interleaved(bodies, repeats), None)
+        bodies[f"{name}: derive, plain"] = partial(derivation, source.plain())
+        bodies[f"{name}: derive, full"] = partial(derivation, source)
+        bodies[f"{name}: derive and schedule, full"] = partial(kernel, source)
+    medians = interleaved(bodies, repeats, clear_cache)
+    _show("Deriving, SymPy imported, caches cleared (aim: below 0.5 s)", medians, None)
+
+
+AIM = 0.1
+"""Seconds that proving an identity for all sizes may take."""
+
+SLOWEST = 20
+"""Identities that are shown."""
+
+
+def prove(repeats: int) -> None:
+    """Processor time to prove each identity of every program, after SymPy is imported, with its cache cleared."""
+    from sympy.core.cache import clear_cache
+
+    from derive.forward import names, program
+    from derive.proof import prover
+    from derive.proof.identities import identities
+
+    bodies = {
+        (name, identity.name): partial(prover.prove, identity)
+        for name in names()
+        for identity in identities(program(name))
+    }
+    medians = interleaved(bodies, repeats, clear_cache, time.process_time)
+    slowest = sorted(medians, key=lambda named: -medians[named])
+    out, table = console(), Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    title = f"Proving identities for all sizes, processor time, caches cleared: the {SLOWEST} slowest"
+    out.print(Text(title, style="bold"))
+    table.add_column("program")
+    table.add_column("identity")
+    table.add_column("median ms", justify="right")
+    for name, identity in slowest[:SLOWEST]:
+        table.add_row(name, identity, f"{medians[name, identity] * 1e3:.1f}")
+    out.print(table)
+    out.print(_summary(medians))
+
+
+def _summary(medians: Mapping[tuple[str, str], float]) -> str:
+    """How many proofs there are, and which take longer than they should."""
+    told = f"{len(medians)} identities, slowest {max(medians.values()) * 1e3:.1f} ms"
+    slow = [f"{identity} ({name})" for (name, identity), spent in medians.items() if spent >= AIM]
+    aim = f"{AIM * 1e3:.0f} ms"
+    return f"{told}; {len(slow)} not below {aim}: {'; '.join(slow)}" if slow else f"{told}, all below {aim}"
 
 
 def run(repeats: int) -> None:
@@ -87,26 +135,25 @@ def stack(repeats: int) -> None:
         source = llama_block(layers)
 
         def run() -> object:
-            clear_cache()
             made = backward(source)
             counts[layers] = len(made.forward.definitions) + len(made.derived.definitions)
             return page(made, "index") if printed else made
 
         return run
 
-    one = interleaved({"derive, compact and print": body(1, printed=True)}, repeats)
+    one = interleaved({"derive, compact and print": body(1, printed=True)}, repeats, clear_cache)
     _show("One llama_block, all gradients, SymPy imported, caches cleared (aim: below 5 s)", one, None)
     sizes = (1, 2, 4, 8, 16, 32)
-    medians = interleaved({str(layers): body(layers) for layers in sizes}, max(repeats // 5, 1))
+    medians = interleaved({layers: body(layers) for layers in sizes}, max(repeats // 5, 1), clear_cache)
     out, table = console(), Table(box=box.SIMPLE_HEAD, pad_edge=False)
     out.print(Text("Stacked llama blocks: time to derive, for each definition of both passes", style="bold"))
     for column in ("blocks", "definitions", "seconds", "ms per definition"):
         table.add_column(column, justify="right")
     table.add_column("")
-    each = {layers: 1e3 * medians[str(layers)] / counts[layers] for layers in sizes}
+    each = {layers: 1e3 * medians[layers] / counts[layers] for layers in sizes}
     for layers, spent in each.items():
         bar = "█" * round(40 * spent / max(each.values()))
-        table.add_row(str(layers), str(counts[layers]), f"{medians[str(layers)]:.2f}", f"{spent:.2f}", bar)
+        table.add_row(str(layers), str(counts[layers]), f"{medians[layers]:.2f}", f"{spent:.2f}", bar)
     out.print(table)
 
 
@@ -141,5 +188,5 @@ def _show(title: str, medians: Mapping[str, float], peer: str | None) -> None:
     out.print(table)
 
 
-BENCHMARKS: dict[str, Callable[[int], None]] = {"derive": derive, "run": run, "stack": stack}
+BENCHMARKS: dict[str, Callable[[int], None]] = {"derive": derive, "prove": prove, "run": run, "stack": stack}
 """The benchmarks by name, as ``backprove bench`` knows them."""

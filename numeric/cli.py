@@ -131,17 +131,20 @@ def verify(
     only: Annotated[str, typer.Option(help="Only properties whose name holds this text.")] = "",
     format: Annotated[Report, typer.Option(help="A table, or a report for machines.")] = "table",
     mode: Annotated[Mode, typer.Option(help="Another program made from each of the named ones.")] = "backward",
+    rigorous: Annotated[
+        bool, typer.Option("--rigorous", help="Hold results against rigorous balls too; needs python-flint.")
+    ] = False,
     mutate: Annotated[bool, typer.Option("--mutate", help="Check the checkers: which mistakes does each see?")] = False,
 ) -> None:
     """Check every identity and property of every program, and say how sure each result is."""
     if mutate:
-        if backend or only:
-            raise NumericError("--mutate asks every checker, on NumPy: leave out --backend and --only")
+        if backend or only or rigorous:
+            raise NumericError("--mutate asks every checker, on NumPy: leave out --backend, --only and --rigorous")
         raise typer.Exit(_mutated(names or ["attention"], format, mode))
     from numeric import reports
     from numeric.terminal import console, show_findings
 
-    findings = _findings(names, backend, only, mode)
+    findings = _findings(names, backend, only, mode, rigorous=rigorous)
     if format == "table":
         show_findings(console(), findings)
     else:
@@ -203,7 +206,12 @@ def _mutated(names: list[str], format: Report, mode: Mode) -> int:
 
 
 def _findings(
-    names: list[str] | None, backends: list[str] | None, only: str = "", mode: Mode = "backward"
+    names: list[str] | None,
+    backends: list[str] | None,
+    only: str = "",
+    mode: Mode = "backward",
+    *,
+    rigorous: bool = False,
 ) -> list[Finding]:
     """Run the checks, showing progress on a terminal."""
     from rich.progress import track
@@ -221,7 +229,7 @@ def _findings(
         load(name)
     for asked in backends or []:
         backend(asked)
-    planned = [c for c in checks(names or programs(), backends) if only in c.property]
+    planned = [c for c in checks(names or programs(), backends, rigorous=rigorous) if only in c.property]
     err = console(stderr=True)
     shown = track(planned, "verifying", console=err, transient=True, disable=not err.is_terminal)
     return [check.run() for check in shown]
@@ -324,7 +332,10 @@ def _text(path: Path) -> str:
 @app.command()
 def bench(
     what: Annotated[
-        str, typer.Argument(help="derive (time to derive), stack (of blocks) or run (against a peer, if installed).")
+        str,
+        typer.Argument(
+            help="derive (all gradients), prove (each identity), stack (of blocks) or run (against a peer, if any)."
+        ),
     ] = "derive",
     repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians are printed.")] = 15,
 ) -> None:
@@ -341,14 +352,19 @@ def run() -> None:
     """Regenerate, verify and document everything, and print one summary."""
     from derive.generate import write
     from derive.pipeline import modules
+    from derive.proof.rationals import flint_missing
     from numeric.terminal import console, earned, show_findings, show_summary
+    from numeric.verify import BALLS, Finding
 
     out, rows = console(), []
     start = time.perf_counter()
     changed = write(_generated(), modules())
     rows.append(("generate", f"{len(changed)} files rewritten" if changed else "kernels are up to date", _since(start)))
     start = time.perf_counter()
-    findings = _findings(None, None)
+    missing = flint_missing()
+    findings = _findings(None, None, rigorous=missing is None)
+    if missing:
+        findings.append(Finding("all programs", BALLS, "numpy", "", "not measured", None, missing))
     rows.append(("verify", earned(findings), _since(start)))
     start = time.perf_counter()
     paths = _document(Path("docs/generated"), None, "row")

@@ -5,7 +5,10 @@ This module joins the two layers; it loads SymPy, and nothing that runs kernels 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
@@ -149,22 +152,60 @@ def scaled_error(computed: Host, exact: Host) -> float:
     return worst(np.array(deviations, dtype=float).reshape(exact.shape), rounding(exact, computed.dtype.name))
 
 
-def bounded_error(made: Run, name: str) -> float:
-    """The largest scaled error of a run against rigorous balls around the exact values: a bound, not an estimate."""
+@dataclass(frozen=True)
+class Enclosure:
+    """How one tensor of a run lies to rigorous balls around its exact values: bounds, not estimates.
+
+    error: the largest deviation of an entry, in units of what rounding may cause; deviation: the largest that an entry
+    may be away from its exact value; radius: the largest of a ball.
+    """
+
+    tensor: str
+    error: float
+    deviation: float
+    radius: float
+
+    def __str__(self) -> str:
+        return f"{self.tensor} up to {_up(self.deviation, 2)} from a ball of radius {_up(self.radius, 1)}"
+
+
+def enclosures(made: Run, name: str) -> list[Enclosure]:
+    """A run's outputs and gradients, each held against rigorous balls around its exact values.
+
+    Raises
+    ------
+    AlgebraError: python-flint is missing, or Arb has no function that the program needs.
+    """
     arguments = (name, made.inputs, made.cotangents, made.parameters)
-    units, balls = exact_run(*arguments), exact_run(*arguments, Balls())
-    errors = [0.0]
+    balls, units = exact_run(*arguments, Balls()), exact_run(*arguments)
+    found = []
     for tensor, array in (*made.outputs.items(), *((f"d{n}", g) for n, g in made.gradients.items())):
-        deviations = [_ball_deviation(float(x), ball) for x, ball in zip(array.flat, balls[tensor].flat, strict=True)]
-        shaped = np.array(deviations, dtype=float).reshape(array.shape)
-        errors.append(worst(shaped, rounding(units[tensor], array.dtype.name)))
-    return max(errors)
+        pairs = list(zip(array.flat, balls[tensor].flat, strict=True))
+        deviations = np.array([_ball_deviation(float(x), ball) for x, ball in pairs], dtype=float).reshape(array.shape)
+        error = worst(deviations, rounding(units[tensor], array.dtype.name))
+        radius = max((_above(ball.rad()) for _, ball in pairs), default=0.0)
+        found.append(Enclosure(tensor, error, float(np.max(deviations, initial=0.0)), radius))
+    return found
 
 
 def _ball_deviation(got: float, ball: Any) -> float:
+    """A bound on how far a number is from any number of a ball."""
     if np.isinf(got):
         return 0.0 if float(ball.mid()) == got else float("inf")
-    return float(abs(ball - got).upper())
+    return float("inf") if np.isnan(got) else _above(abs(ball - got))
+
+
+def _above(ball: Any) -> float:
+    """A float that no number of a ball exceeds; a ball that encloses nothing has none but infinity."""
+    upper = float(ball.upper())
+    return math.inf if math.isnan(upper) else math.nextafter(upper, math.inf) if upper else 0.0
+
+
+def _up(bound: float, digits: int) -> str:
+    """A bound in so many digits, rounded up, so that it stays one."""
+    if bound in (0, math.inf):
+        return "0" if bound == 0 else "∞"
+    return f"{Context(digits, ROUND_CEILING).create_decimal(bound):.{digits - 1}e}"
 
 
 def rounding(exact: Host, storage: str) -> Host:

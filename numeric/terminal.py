@@ -250,6 +250,10 @@ def show_findings(out: Console, findings: Sequence[Finding]) -> None:
         table.add_section()
     out.print(table)
     for finding in findings:
+        if finding.evidence == "bounded" and finding.status == "holds":
+            told = Text(f"{finding.program} ({finding.backend}): {finding.detail}", style="dim")
+            out.print(told, no_wrap=True, overflow="ellipsis")
+    for finding in findings:
         if finding.status == "fails":
             out.print(Text(f"{finding.program}: {finding.property} ({finding.backend}): {finding.detail}", style="red"))
     for finding in findings:

@@ -9,7 +9,7 @@ rounding. What the prover leaves *open* says so, with its other evidence.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -27,11 +27,12 @@ from derive.proof.checks import (
 from derive.proof.degrees import FailureBound
 from derive.proof.identities import identities
 from derive.proof.prover import Identity
+from derive.proof.rationals import python_flint
 from derive.proof.verdict import settle
 from numeric.arguments import ACCUMULATION
 from numeric.backends import NAMES, Backend, backend, cupy_missing
 from numeric.kernels import Kernel, load
-from numeric.oracle import bounded_error, derivation_of
+from numeric.oracle import derivation_of, enclosures
 from numeric.properties import LIMIT, Body, run_of
 from numeric.properties_attention import properties_for
 from numeric.samples import Sample, dtype
@@ -66,13 +67,20 @@ class Check:
     run: Callable[[], Finding]
 
 
-def checks(programs: Sequence[str], backends: Sequence[str] | None = None) -> list[Check]:
-    """All checks of the given programs, on the given backends or on all."""
+def checks(programs: Sequence[str], backends: Sequence[str] | None = None, *, rigorous: bool = False) -> list[Check]:
+    """All checks of the given programs, on the given backends or on all; ``rigorous`` ones hold results against balls.
+
+    Raises
+    ------
+    AlgebraError: rigorous balls are asked for, and python-flint, which gives them, is not installed.
+    """
+    if rigorous:
+        python_flint()
     planned: list[Check] = []
     for name in programs:
         planned += _symbolic(name)
         for chosen in backends or NAMES:
-            planned += _numeric(name, chosen)
+            planned += _numeric(name, chosen, rigorous)
     return planned
 
 
@@ -147,7 +155,7 @@ def _missed(bound: FailureBound) -> str:
     )
 
 
-def _numeric(name: str, chosen: str) -> Iterator[Check]:
+def _numeric(name: str, chosen: str, rigorous: bool) -> Iterator[Check]:
     reason = cupy_missing() if chosen == "cupy" else None
     if reason is not None:
         missing = Finding(name, "all properties", chosen, "", "not measured", None, reason)
@@ -160,19 +168,28 @@ def _numeric(name: str, chosen: str) -> Iterator[Check]:
             return _measured(kernel, device, prop.name, "checked", prop.body)
 
         yield Check(name, prop.name, chosen, measure)
-    yield Check(name, BALLS, chosen, lambda: _bounded(kernel, device))
+    if rigorous:
+        yield Check(name, BALLS, chosen, lambda: _bounded(kernel, device))
 
 
 def _bounded(kernel: Kernel, device: Backend) -> Finding:
-    """Every entry of every result within the limit of a rigorous ball, where python-flint gives balls."""
+    """Every entry of every result within the limit of a rigorous ball around its exact value, in every dtype.
+
+    Told is the largest deviation in the widest dtype, or the worst where something is wrong.
+    """
+    program, found = kernel.program, []
     try:
-        return _measured(kernel, device, BALLS, "bounded", _ball_error)
+        for sample in samples(kernel, device):
+            found += [(sample, close) for close in enclosures(run_of(kernel, device, sample), program)]
     except AlgebraError as reason:
-        return Finding(kernel.program, BALLS, device.name, "", "not measured", None, str(reason))
-
-
-def _ball_error(kernel: Kernel, device: Backend, sample: Sample) -> float:
-    return bounded_error(run_of(kernel, device, sample), kernel.program)
+        return Finding(program, BALLS, device.name, "", "not measured", None, str(reason))
+    at, worst = max(found, key=lambda pair: pair[1].error)
+    if worst.error > LIMIT:
+        return Finding(program, BALLS, device.name, "bounded", "fails", worst.error, f"{worst} ({_place(at)})")
+    widest = [close for sample, close in found if sample.dtype == found[0][0].dtype]
+    largest = max(widest, key=lambda close: close.deviation)
+    told = replace(largest, radius=max(close.radius for close in widest))
+    return Finding(program, BALLS, device.name, "bounded", "holds", worst.error, f"{told} ({found[0][0].dtype})")
 
 
 def _measured(kernel: Kernel, device: Backend, name: str, evidence: str, body: Body) -> Finding:
@@ -184,13 +201,17 @@ def _measured(kernel: Kernel, device: Backend, name: str, evidence: str, body: B
             continue  # the property says nothing about this sample
         error = float("inf") if error != error else error  # NaN is no small error
         if error >= worst:
-            worst, where = error, f"{sample.dtype}, sizes {dict(sample.sizes)}, seed {sample.seed}"
+            worst, where = error, _place(sample)
     if worst < 0:
         return Finding(
             kernel.program, name, device.name, "", "not measured", None, f"{name}: no sample that it speaks of"
         )
     holds = worst <= LIMIT
     return Finding(kernel.program, name, device.name, evidence, "holds" if holds else "fails", worst, where)
+
+
+def _place(sample: Sample) -> str:
+    return f"{sample.dtype}, sizes {dict(sample.sizes)}, seed {sample.seed}"
 
 
 def samples(kernel: Kernel, device: Backend) -> Iterator[Sample]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any, Protocol
 
 import mpmath
@@ -361,7 +362,7 @@ class Balls:
     def function(self, function: type[sp.Function], *args: Any) -> Any:
         """Arb's function of the same name."""
         if function in (sp.Max, sp.Min):
-            return args[0].max(args[1]) if function is sp.Max else args[0].min(args[1])
+            return reduce(self.flint.arb.max if function is sp.Max else self.flint.arb.min, args)
         if function is sp.Abs:
             return abs(args[0])
         (x,) = args

@@ -181,6 +181,7 @@ def forward_mode_agrees(
     ----------
     seed: of the random inputs, parameters, tangents, cotangents and weights.
     sizes: sizes by name, such as ``{"n": 16, "m": 16}``; those that are not given are small and drawn at random.
+        Under a root give squares: others may have no root in the field.
     kind: the kind of rational numbers, :data:`fractions.Fraction` or ``flint.fmpq``; the fastest if not given.
         The answer is the same in both.
     bound: takes note of how likely a difference is missed, where numbers come from a finite field.
@@ -200,9 +201,9 @@ def _sized(forward: Program, sizes: Mapping[str, int] | None) -> Callable[[int],
     """From a seed to sizes: small and distinct ones, but for those that are given."""
     known = small_sizes(forward, 0)
     for name, length in (sizes or {}).items():
-        if name not in known or length < 0:
+        if name not in known or not isinstance(length, int) or length < 0:
             raise AlgebraError(
-                f"{forward.name} has no size {name} = {length}; give whole numbers for some of {', '.join(known)}"
+                f"{forward.name} has no size {name} = {length!r}; give whole numbers for some of {', '.join(known)}"
             )
     return lambda seed: {**small_sizes(forward, seed), **(sizes or {})}
 

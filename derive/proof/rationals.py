@@ -23,27 +23,31 @@ Kind = Callable[[int, int], Rational]
 """Numerator and denominator to a number: ``Fraction``, or ``flint.fmpq``."""
 
 
+def flint_missing() -> str | None:
+    """Why python-flint cannot be used here, and what to install; None where it can."""
+    try:
+        importlib.import_module("flint")
+    except ImportError as error:
+        return f"rigorous balls need python-flint ({error}); pip install python-flint"
+    return None
+
+
 def python_flint() -> ModuleType:
     """The module ``flint``.
 
     Raises
     ------
-    AlgebraError: python-flint is not installed.
+    AlgebraError: it is not installed.
     """
-    try:
-        return importlib.import_module("flint")
-    except ImportError as error:
-        raise AlgebraError(f"rigorous balls need python-flint ({error}); pip install python-flint") from None
+    if reason := flint_missing():
+        raise AlgebraError(reason)
+    return importlib.import_module("flint")
 
 
 @cache
 def fastest() -> Kind:
     """The fastest kind that there is here."""
-    try:
-        kind: Kind = python_flint().fmpq
-    except AlgebraError:
-        return Fraction
-    return kind
+    return Fraction if flint_missing() else python_flint().fmpq
 
 
 def ratio(value: Any) -> tuple[int, int] | None:

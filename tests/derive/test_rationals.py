@@ -148,11 +148,12 @@ def test_sizes_may_be_given(kind: Kind) -> None:
     wrong = replace(right, derived=apply(next(m for m in MISTAKES if m.name == "scale_lost_in_queries"), right))
     assert not forward_mode_agrees(wrong, kind=kind)
     assert forward_mode_agrees(wrong, sizes={"m": 1}, kind=kind)
+    assert forward_mode_agrees(backward(program("layer_norm")), sizes={"D": 9}, kind=kind)
     assert not forward_mode_agrees(wrong, sizes={"n": 6, "m": 5, "d": 7, "d_v": 3}, kind=kind)
     assert tangents_agree(derivation_in(program("attention"), "tangent"), sizes={"n": 6}, kind=kind) == []
 
 
-@pytest.mark.parametrize("sizes", [{"length": 3}, {"n": -1}])
-def test_a_size_that_there_is_not_is_named(sizes: dict[str, int]) -> None:
+@pytest.mark.parametrize("sizes", [{"length": 3}, {"n": -1}, {"n": 2.0}])
+def test_a_size_that_there_is_not_is_named(sizes: dict[str, Any]) -> None:
     with pytest.raises(AlgebraError, match=r"attention has no size .*; give whole numbers for some of n, d, m, d_v"):
         forward_mode_agrees(backward(program("attention")), sizes=sizes)

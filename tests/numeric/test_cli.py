@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import unicodedata
@@ -13,7 +14,11 @@ from xml.etree import ElementTree
 import pytest
 
 import numeric.cli as cli
-from numeric.verify import Finding
+from derive.forward import program
+from derive.pipeline import module
+from numeric import kernels
+from numeric.kernels import module_of
+from numeric.verify import BALLS, Finding
 from tests.families import ATTENTION
 
 Backprove = Callable[..., subprocess.CompletedProcess[str]]
@@ -89,7 +94,7 @@ def test_column_notation_reads_like_the_notes(backprove: Backprove) -> None:
         (("derive", "atention"), ["'atention'", "attention, causal_attention"]),
         (("verify", "atention"), ["'atention'", "attention, causal_attention"]),
         (("verify", "--backend", "jax"), ["'jax'", "numpy, cupy"]),
-        (("bench", "everything"), ["'everything'", "derive, run"]),
+        (("bench", "everything"), ["'everything'", "derive, prove, run, stack"]),
         (("document", "--input", "nowhere.json"), ["nowhere.json"]),
     ],
     ids=lambda a: " ".join(a) if isinstance(a, tuple) else "",
@@ -117,7 +122,6 @@ def test_verify_reports_every_word_it_earned(backprove: Backprove) -> None:
         ("compacting", "fingerprinted"),
         ("generated order", "fingerprinted"),
         ("forward mode", "exact"),
-        ("rigorous", "bounded"),
     ):
         some = json.loads(backprove("verify", "attention", "--only", only, "--format", "json").stdout)
         assert evidence in {row["evidence"] for row in some}
@@ -130,6 +134,92 @@ def test_verify_reports_every_word_it_earned(backprove: Backprove) -> None:
     table = backprove(*asked).stdout
     assert all(row["property"] in table for row in rows)
     assert _width(table) <= 100
+
+
+RIGOROUS = ("verify", "--rigorous", "--backend", "numpy", "--only", "rigorous")
+
+
+@pytest.mark.parametrize("asked", [("attention",), ("embedding", "layer_norm"), ("attention", "--mode", "tangent")])
+def test_rigorous_says_how_close_each_kernel_is(backprove: Backprove, asked: tuple[str, ...]) -> None:
+    """One row and one line a program, in every format; without the option there is no row."""
+    pytest.importorskip("flint", reason="balls come from python-flint")
+    done = backprove(*RIGOROUS, *asked, "--format", "json")
+    rows, programs = json.loads(done.stdout), 1 if "--mode" in asked else len(asked)
+    assert done.returncode == cli.HOLDS
+    assert [row["evidence"] for row in rows] == ["bounded"] * programs
+    for row in rows:
+        wording = r"d?\w+ up to \d\.\de-1[4-6] from a ball of radius (0|\de-4\d) \(float64\)"
+        assert re.fullmatch(wording, row["detail"]), row["detail"]
+        assert 0 < row["error"] <= 2
+    table = backprove(*RIGOROUS, *asked).stdout
+    assert [f"{row['program']} (numpy): {row['detail']}" in table.splitlines() for row in rows] == [True] * programs
+    assert _width(table) <= 100
+    suites = ElementTree.fromstring(backprove(*RIGOROUS, *asked, "--format", "junit").stdout.encode())
+    assert [case.get("name") for case in suites.findall(".//testcase")] == [f"{BALLS} (bounded)"] * programs
+    plain = backprove("verify", *RIGOROUS[2:], *asked)
+    assert plain.returncode == cli.NOTHING_CHECKED
+
+
+def test_rigorous_finds_what_is_wrong_by_a_billionth(backprove: Backprove, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("flint", reason="balls come from python-flint")
+    generated = module(program("attention"), "numpy")
+    source = generated.replace("dV = visible_matmul(", "dV = (1 + 1e-9) * visible_matmul(")
+    assert source != generated
+    monkeypatch.setitem(kernels._PROVIDED, ("attention", "numpy"), module_of(source, "a wrong attention"))
+    done = backprove(*RIGOROUS, "attention")
+    assert done.returncode == cli.WRONG
+    told = " ".join(done.stdout.split())
+    assert re.search(r"attention: results lie in rigorous balls \(numpy\): dV up to .* \(float64, sizes", told)
+
+
+def test_without_python_flint_rigorous_is_refused(backprove: Backprove, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line that says what to install; everything else runs."""
+    monkeypatch.setitem(sys.modules, "flint", None)
+    done = backprove("verify", "attention", "--rigorous")
+    assert (done.returncode, done.stdout) == (cli.USAGE, "")
+    assert re.fullmatch(r"backprove: rigorous balls need python-flint .*pip install python-flint\n", done.stderr)
+    assert backprove("verify", "unembedding", "--backend", "numpy").returncode == cli.HOLDS
+
+
+def test_a_function_that_has_no_balls_is_not_measured(backprove: Backprove, tmp_path: Path) -> None:
+    pytest.importorskip("flint", reason="balls come from python-flint")
+    file = tmp_path / "signs.py"
+    file.write_text(
+        """import sympy as sp
+from derive.algebra import Axis
+from derive.forward import Builder
+
+i = Axis("i", "n")
+p = Builder("signs", "Products with signs.")
+X, Y = p.input("X", i), p.input("Y", i, constant=True)
+p.define("Z", (i,), X[i] * sp.sign(Y[i]))
+program = p.output("Z").build()
+""",
+        encoding="utf-8",
+    )
+    done = backprove(*RIGOROUS, str(file))
+    assert done.returncode == cli.NOTHING_CHECKED
+    assert "not measured on numpy: Arb has no function sign" in done.stdout
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_run_has_balls_where_python_flint_is(
+    backprove: Backprove, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    """And says that they are missing where it is not; what takes long is left out here."""
+    if installed:
+        pytest.importorskip("flint", reason="balls come from python-flint")
+    else:
+        monkeypatch.setitem(sys.modules, "flint", None)
+    monkeypatch.setattr("derive.pipeline.modules", dict)
+    monkeypatch.setattr("derive.generate.write", lambda *_: [])
+    monkeypatch.setattr(cli, "_document", lambda *_: ())
+    real = cli._findings
+    monkeypatch.setattr(cli, "_findings", lambda *_, **more: real(["unembedding"], ["numpy"], **more))
+    done = backprove("run")
+    assert done.returncode == cli.HOLDS
+    assert ("1 bounded" in done.stdout) == installed
+    assert ("not measured on numpy: rigorous balls need python-flint" in done.stdout) != installed
 
 
 def test_nothing_checked_is_not_success(backprove: Backprove) -> None:

@@ -97,8 +97,9 @@ def test_the_matrix_is_printed_and_written_as_data() -> None:
     ("asked", "said"),
     [
         (["attention", "--mode", "tangent"], "attention_tangent has no gradients in which a mistake could be made"),
-        (["attention", "--only", "softmax"], "leave out --backend and --only"),
-        (["attention", "--backend", "numpy"], "leave out --backend and --only"),
+        (["attention", "--only", "softmax"], "leave out --backend, --only and --rigorous"),
+        (["attention", "--backend", "numpy"], "leave out --backend, --only and --rigorous"),
+        (["attention", "--rigorous"], "leave out --backend, --only and --rigorous"),
     ],
 )
 def test_what_the_matrix_cannot_do_is_refused(asked: list[str], said: str) -> None:
