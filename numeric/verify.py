@@ -19,6 +19,7 @@ from derive.modes import derivation_in, taken_apart
 from derive.modes import program as program_of
 from derive.proof.checks import (
     compacting_changed_nothing,
+    compactness,
     exactness,
     forward_mode_agrees,
     schedule_differs,
@@ -41,6 +42,10 @@ Status = Literal["holds", "fails", "not measured"]
 SEEDS = range(3)
 BALLS = "results lie in rigorous balls"
 SCHEDULE = "generated order equals the derivation"
+POINTS = {
+    "fingerprinted": "random points of a field of 2⁶⁸ elements, random sizes",
+    "exact": "random rational points, random sizes",
+}
 DUALS = "dual numbers in exact arithmetic, random sizes"
 
 
@@ -108,14 +113,14 @@ def _statement(name: str, identity: Identity) -> Finding:
 
 def _fingerprint(name: str, title: str) -> Finding:
     derivation = derivation_of(name)
-    how = "random points of a field of 2⁶⁸ elements, random sizes"
-    return _algebraic(name, title, "fingerprinted", how, partial(compacting_changed_nothing, derivation))
+    word = compactness(derivation.forward)
+    return _algebraic(name, title, word, POINTS[word], partial(compacting_changed_nothing, derivation))
 
 
 def _schedule(name: str, title: str) -> Finding:
     kernel = dense(derivation_of(name))
-    how = "the array schedule at random points of a field of 2⁶⁸ elements, with random shifts"
-    return _algebraic(name, title, "fingerprinted", how, partial(schedule_differs, kernel))
+    word = compactness(kernel.derivation.forward)
+    return _algebraic(name, title, word, f"the array schedule at {POINTS[word]}", partial(schedule_differs, kernel))
 
 
 def _forward_mode(name: str, title: str) -> Finding:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import numeric
-from derive.errors import AlgebraError
 from derive.modes import names
 from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees
 from numeric.backends import backend
@@ -21,19 +20,14 @@ from numeric.verify import samples
 
 @pytest.mark.parametrize("name", names())
 def test_the_compact_gradients_equal_the_bare_chain_rule(name: str) -> None:
-    try:
-        assert compacting_changed_nothing(derivation_of(name)) == []
-    except AlgebraError as reason:
-        pytest.skip(str(reason))
+    """In a finite field, or exactly where a maximum of real numbers is taken."""
+    assert compacting_changed_nothing(derivation_of(name)) == []
 
 
 @pytest.mark.parametrize("name", names())
 def test_forward_mode_agrees_exactly_or_in_a_finite_field(name: str) -> None:
     """A random point may lie where a definition is not defined, 0/0; another one is drawn then."""
-    try:
-        assert forward_mode_agrees(derivation_of(name))
-    except AlgebraError as reason:
-        pytest.skip(str(reason))
+    assert forward_mode_agrees(derivation_of(name))
 
 
 @pytest.mark.parametrize("name", numeric.programs())

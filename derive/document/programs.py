@@ -15,7 +15,7 @@ from derive.forward import names, program
 from derive.modes import COMMITTED, taken_apart
 from derive.pipeline import derivation, kernel
 from derive.printers.module import module_source
-from derive.proof.checks import compacting_changed_nothing, exactness, forward_mode_agrees
+from derive.proof.checks import compacting_changed_nothing, compactness, exactness, forward_mode_agrees
 
 SYSTEMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Scaled dot-product attention", ("attention", "causal_attention")),
@@ -76,7 +76,8 @@ def _systems() -> Iterator[str]:
     yield "## What is derived, and what that rests on"
     yield ""
     yield "- *identities*: how many are proved for all sizes ([the page of identities](identities.md) lists them)."
-    yield "- *compact*: the compact gradients equal the bare chain rule at a random point of a finite field."
+    yield "- *compact*: the compact gradients equal the bare chain rule at a random point of a finite field, or in"
+    yield "  rational numbers (exact) where a maximum is taken, as a finite field has no order."
     yield "- *forward mode*: reverse mode agrees with dual numbers, in rational numbers (exact) or in that field."
     yield "- *modes*: those that come as generated code; every mode of every program can be generated."
     yield "- NumPy modules are run by the tests against the definitions. CuPy modules are the same text over another"
@@ -105,7 +106,7 @@ def _row(name: str) -> str:
         f"`{name}`",
         str(len(made.derived.outputs)),
         str(len(proved)) if proved else "–",
-        _found(lambda: compacting_changed_nothing(made) == [], "fingerprinted"),
+        _found(lambda: compacting_changed_nothing(made) == [], compactness(made.forward)),
         _found(lambda: forward_mode_agrees(made), exactness(made.forward)),
         ", ".join(modes) or "–",
         "runs",

@@ -15,7 +15,7 @@ from derive.calculus import Derivation, joined
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Program
 from derive.lower import Kernel, dense
-from derive.proof.arithmetic import Arithmetic, Duals, Number, Weights
+from derive.proof.arithmetic import ORDERED, Arithmetic, Duals, Number, Weights
 from derive.proof.degrees import Degrees, FailureBound
 from derive.proof.fingerprint import (
     FiniteField,
@@ -57,7 +57,7 @@ def uncompacted(derivation: Derivation) -> Program:
 
 
 def compacting_changed_nothing(derivation: Derivation, seed: int = 0, bound: FailureBound | None = None) -> list[str]:
-    """The gradients on which the compact program and the bare chain rule differ mod p; empty where they agree.
+    """The gradients on which the compact program and the bare chain rule differ at a random point, if any.
 
     This and the checks below note in ``bound`` how likely it is that they miss a difference.
     """
@@ -65,10 +65,33 @@ def compacting_changed_nothing(derivation: Derivation, seed: int = 0, bound: Fai
     right = joined(derivation.forward, uncompacted(derivation))
     order = {i.name: i for i in left.inputs}
     right = replace(right, inputs=tuple(order[n] for n in order if n in {i.name for i in right.inputs}))
-    field = _counting(FiniteField(), bound)
-    return where_defined(
-        lambda s: _noted(both_sides(left, right, small_sizes(derivation.forward, s), s, field), bound), seed
-    )
+    field = _in_field(derivation.forward)
+    bound = bound if field else None
+
+    def attempt(seed: int) -> list[str]:
+        arithmetic, draw = _numbers(seed, field, bound)
+        return _noted(both_sides(left, right, small_sizes(derivation.forward, seed), seed, arithmetic, draw), bound)
+
+    return where_defined(attempt, seed)
+
+
+Word = Literal["exact", "fingerprinted"]
+
+
+def compactness(forward: Program) -> Word:
+    """The word that agreement of two ways to a gradient, or of a schedule, earns.
+
+    A finite field knows that exp(x + y) = exp x · exp y, but has no order: where a maximum of real numbers is taken,
+    numbers are rational, and exp is an unknown function.
+    """
+    return "fingerprinted" if _in_field(forward) else "exact"
+
+
+def _in_field(forward: Program) -> bool:
+    """Whether a program's gradients are compared in a finite field: unless it asks for the order of real numbers."""
+    ordered = (f for d in forward.definitions for f in d.value.atoms(*ORDERED))
+    asks = any(not all(s.is_integer for s in f.free_symbols) for f in ordered)
+    return not asks or takes_roots(forward)
 
 
 def _counting(field: FiniteField, bound: FailureBound | None) -> Arithmetic:
@@ -86,16 +109,17 @@ def _noted(sides: Sides, bound: FailureBound | None) -> list[str]:
 def generated_order_is_the_derivation(
     derivation: Derivation, seed: int = 0, bound: FailureBound | None = None
 ) -> list[str]:
-    """The outputs and gradients in which the array schedule differs from the definitions mod p, if any."""
+    """The outputs and gradients in which the array schedule differs from the definitions at a random point, if any."""
     return schedule_differs(dense(derivation), seed, bound)
 
 
 def schedule_differs(kernel: Kernel, seed: int = 0, bound: FailureBound | None = None) -> list[str]:
-    """The outputs and gradients of a kernel that are not what its derivation defines, mod p.
+    """The outputs and gradients of a kernel that are not what its derivation defines, at a random point.
 
     Both run with every optional input given, with none, and with some. In the schedule every row's shift is a random
-    number: what stabilisation subtracts may be anything. Numbers of a field are finite, so it is not asked whether the
-    shift keeps exp from overflowing, and a product that multiplies what it should select is right where that is 0.
+    number: what stabilisation subtracts may be anything (0 in rational numbers, where exp is an unknown function).
+    Numbers are finite, so it is not asked whether the shift keeps exp from overflowing, and a product that multiplies
+    what it should select is right where that is 0.
     A schedule that array code could not run is one finding that says why.
     """
     try:
@@ -106,14 +130,18 @@ def schedule_differs(kernel: Kernel, seed: int = 0, bound: FailureBound | None =
 
 def _schedule(kernel: Kernel, seed: int, bound: FailureBound | None) -> list[str]:
     derivation, chance = kernel.derivation, random.Random(seed)
-    sizes = small_sizes(derivation.forward, seed)
+    sizes, field = small_sizes(derivation.forward, seed), _in_field(derivation.forward)
     whole = joined(derivation.forward, derivation.derived)
-    inputs, parameters = random_point(whole, sizes, chance)
+    arithmetic, draw = _numbers(seed, field, None)
+    inputs, parameters = random_point(whole, sizes, chance, arithmetic=arithmetic, draw=draw)
     wrong: dict[str, None] = {}
     for left_out in _choices([n for n in inputs if n in kernel.may_be_none], chance):
         given = {name: value for name, value in inputs.items() if name not in left_out}
-        exact: dict[str, Any] = {"sizes": sizes, "parameters": parameters}
-        wrong |= dict.fromkeys(_noted(_schedule_at(kernel, whole, given, chance, exact, bound), bound))
+        shifted = ShiftedField()
+        at = _counting(shifted, bound) if field else arithmetic
+        shift = partial(shifted.shift, chance) if field else partial(at.number, 0)
+        sides = _schedule_at(kernel, whole, given, at, shift, {"sizes": sizes, "parameters": parameters})
+        wrong |= dict.fromkeys(_noted(sides, bound if field else None))
     return list(wrong)
 
 
@@ -121,17 +149,13 @@ def _schedule_at(
     kernel: Kernel,
     whole: Program,
     given: Mapping[str, Nested],
-    chance: random.Random,
+    arithmetic: Arithmetic,
+    shift: Callable[[], Number],
     exact: Mapping[str, Any],
-    bound: FailureBound | None,
 ) -> Sides:
     """What the schedule gives at a point, and what the definitions give, which the field has to see first."""
-    field = ShiftedField()
-    arithmetic = _counting(field, bound)
     defined = interpret(whole, given, arithmetic=arithmetic, **exact)
-    found = run(
-        kernel, given, given, shift=lambda: arithmetic.number(field.shift(chance)), arithmetic=arithmetic, **exact
-    )
+    found = run(kernel, given, given, shift=lambda: arithmetic.number(shift()), arithmetic=arithmetic, **exact)
     results = (*kernel.derivation.forward.outputs, *kernel.derivation.derived.outputs)
     return {o.name: paired(found[o.name], defined[o.name], len(o.axes)) for o in results}
 
@@ -150,16 +174,16 @@ def takes_roots(program: Program) -> bool:
     return constants or any(base.is_number or base.has(Entry) for base in roots)
 
 
-def exactness(forward: Program) -> Literal["exact", "fingerprinted"]:
+def exactness(forward: Program) -> Word:
     """The word that agreement with dual numbers earns: where roots are taken, numbers come from a finite field."""
     return "fingerprinted" if takes_roots(forward) else "exact"
 
 
-def _exact(
-    forward: Program, seed: int, kind: Kind | None, bound: FailureBound | None
+def _numbers(
+    seed: int, field: bool, bound: FailureBound | None, kind: Kind | None = None
 ) -> tuple[Arithmetic, Callable[[random.Random], Number]]:
-    """The arithmetic in which a program is exact, and random numbers of it."""
-    if takes_roots(forward):
+    """The arithmetic of a check, a finite field or rational numbers, and random numbers of it."""
+    if field:
         return _counting(FiniteField(), bound), random_residue
     weights = Weights(seed, kind)
     return weights, lambda chance: weights.kind(chance.randint(-9, 9), chance.randint(1, 4))
@@ -192,7 +216,7 @@ def forward_mode_agrees(
     """
     at = _sized(derivation.forward, sizes)
     sides = where_defined(
-        lambda s: _forward_mode(derivation, s, at(s), *_exact(derivation.forward, s, kind, bound)), seed
+        lambda s: _forward_mode(derivation, s, at(s), *_numbers(s, takes_roots(derivation.forward), bound, kind)), seed
     )
     return not _noted(sides, bound if takes_roots(derivation.forward) else None)
 
@@ -280,7 +304,9 @@ def tangents_agree(
     Parameters and errors are those of :func:`forward_mode_agrees`.
     """
     at = _sized(derivation.forward, sizes)
-    sides = where_defined(lambda s: _tangents(derivation, s, at(s), *_exact(derivation.forward, s, kind, bound)), seed)
+    sides = where_defined(
+        lambda s: _tangents(derivation, s, at(s), *_numbers(s, takes_roots(derivation.forward), bound, kind)), seed
+    )
     return _noted(sides, bound if takes_roots(derivation.forward) else None)
 
 

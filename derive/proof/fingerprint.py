@@ -287,9 +287,17 @@ def agree(left: Program, right: Program, sizes: Mapping[str, int], seed: int) ->
     return differing(both_sides(left, right, sizes, seed, FiniteField()))
 
 
-def both_sides(left: Program, right: Program, sizes: Mapping[str, int], seed: int, arithmetic: Arithmetic) -> Sides:
-    """The outputs of two programs of the same inputs at a random point of the field."""
-    inputs, parameters = random_point(left, sizes, random.Random(seed))
+def both_sides(
+    left: Program,
+    right: Program,
+    sizes: Mapping[str, int],
+    seed: int,
+    arithmetic: Arithmetic,
+    draw: Callable[[random.Random], Number] | None = None,
+) -> Sides:
+    """The outputs of two programs of the same inputs at a random point, of the field if not asked otherwise."""
+    drawn_in = None if draw is None else arithmetic
+    inputs, parameters = random_point(left, sizes, random.Random(seed), arithmetic=drawn_in, draw=draw)
     given: dict[str, Any] = {"sizes": sizes, "parameters": parameters, "arithmetic": arithmetic}
     values = [interpret(p, {i.name: inputs[i.name] for i in p.inputs}, **given) for p in (left, right)]
     return {o.name: paired(values[0][o.name], values[1][o.name], len(o.axes)) for o in left.outputs}
