@@ -215,17 +215,19 @@ def show_verdicts(out: Console, name: str, verdicts: Sequence[tuple[Verdict, flo
 def _evidence(verdict: Verdict) -> Iterator[tuple[str, str]]:
     """What a verdict rests on, line by line."""
     proof = verdict.proof
-    if proof.status == "open":
+    if proof.status == "proved":
+        yield "by", verdict.reason
+    elif proof.counterexample is not None:
+        yield "because", f"of {proof.counterexample}"
+    else:
         yield "left", str(proof.left)
         yield "right", str(proof.right)
-    else:
-        yield ("by" if proof.status == "proved" else "because"), verdict.reason
 
 
 def words_counted(verdicts: Sequence[Verdict]) -> str:
     """How many statements earned each word."""
     words = dict.fromkeys(v.word for v in verdicts)
-    return f"{len(verdicts)} statements: " + ", ".join(f"{sum(v.word == w for v in verdicts)} {w}" for w in words)
+    return f"{len(verdicts)} statement{'s' * (len(verdicts) != 1)}: " + ", ".join(f"{sum(v.word == w for v in verdicts)} {w}" for w in words)
 
 
 def show_findings(out: Console, findings: Sequence[Finding]) -> None:
