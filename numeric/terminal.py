@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from derive.printers.derivation import Line, Page
-from numeric.verify import Finding
+from numeric.verify import Finding, fingerprints_miss
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -263,6 +263,9 @@ def show_findings(out: Console, findings: Sequence[Finding]) -> None:
             out.print(Text(f"{finding.program}: {finding.property} is {finding.detail}", style="yellow"))
     show_unmeasured(out, findings)
     out.print(Text(counted(findings), style="bold"))
+    missed = [f.missed for f in findings if f.missed is not None]
+    if missed:
+        out.print(Text(f"fingerprinted: {fingerprints_miss(max(missed))}", style="dim"))
     out.print(Text("error: the worst deviation in units of what rounding may cause; up to 2 holds", style="dim"))
 
 

@@ -51,7 +51,10 @@ DUALS = "dual numbers in exact arithmetic, random sizes"
 
 @dataclass(frozen=True)
 class Finding:
-    """One row: a property of a program on a backend, the evidence, and the scaled error where there is one."""
+    """One row: a property of a program on a backend, the evidence, and the scaled error where there is one.
+
+    ``missed`` is the power of two below which the probability lies that a fingerprint misses a difference at a draw.
+    """
 
     program: str
     property: str
@@ -60,6 +63,7 @@ class Finding:
     status: Status
     error: float | None = None
     detail: str = ""
+    missed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -146,18 +150,17 @@ def _algebraic(
         wrong = sorted({where for seed in SEEDS for where in wrong_at(seed, bound)})
     except AlgebraError as error:
         return Finding(name, title, "symbolic", "", "not measured", None, str(error))
-    if word == "fingerprinted":
-        how = f"{how}; {_missed(bound)}"
+    missed = -bound.bits if word == "fingerprinted" else None
+    if missed is not None:
+        how = f"{how}; {fingerprints_miss(missed)} (degree {bound.degree})"
     detail = f"differs in {', '.join(wrong)}" if wrong else how
-    return Finding(name, title, "symbolic", word, "fails" if wrong else "holds", None, detail)
+    return Finding(name, title, "symbolic", word, "fails" if wrong else "holds", None, detail, missed)
 
 
-def _missed(bound: FailureBound) -> str:
-    """What a fingerprint may miss: at each draw, independent of the others, a difference that shows at its sizes."""
-    power = f"2⁻{str(bound.bits).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
-    return (
-        f"a difference is missed with probability below {power} at each of {len(SEEDS)} draws (degree {bound.degree})"
-    )
+def fingerprints_miss(power: int) -> str:
+    """What fingerprints may miss at each draw, independent of the others, of a difference that shows at its sizes."""
+    raised = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"a difference is missed with probability below 2{raised} at each of {len(SEEDS)} draws"
 
 
 def _numeric(name: str, chosen: str, rigorous: bool) -> Iterator[Check]:
