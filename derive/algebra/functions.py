@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
+from derive.algebra.axes import Axis
+from derive.errors import AlgebraError
+
 KINKED = (sp.Heaviside, sp.sign)
 """What SymPy's derivatives of abs, max and min hold."""
 
@@ -51,6 +54,9 @@ class QuarterTurn(sp.Function):
     @classmethod
     def eval(cls, row: sp.Expr, column: sp.Expr) -> sp.Expr | None:
         """Zero on the diagonal; the two indices in order, with a sign."""
+        for index in (row, column):
+            if isinstance(index, Axis) and index.size != 2:
+                raise AlgebraError(f"a quarter turn is over axes of size 2, but {index} has size {index.size}")
         if row == column:
             return sp.S.Zero
         if sp.Basic.compare(row, column) > 0:

@@ -113,12 +113,12 @@ def contract(term: Term) -> Term:
             continue
         left, right = base.args
         for axis, other in ((left, right), (right, left)):
-            if axis in term.bound:
+            if axis in term.bound and axis not in free_axes(other):  # δ(a, n − a) counts the a that are their own image
                 rest = {b: p for b, p in term.powers.items() if b != base}
                 kept = tuple(a for a in term.bound if a != axis)
                 return contract(Term(term.coefficient, rest, kept).renamed({axis: other}))
         rest = {b: p for b, p in term.powers.items() if b != base}
-        if any(right in free_axes(b**p) for b, p in rest.items()):
+        if right not in free_axes(left) and any(right in free_axes(b**p) for b, p in rest.items()):
             moved = Term(term.coefficient, rest, term.bound).renamed({right: left})
             return contract(Term(moved.coefficient, merge(moved.powers, {base: sp.S.One}), moved.bound))
     return term

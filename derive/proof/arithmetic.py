@@ -92,11 +92,19 @@ class Decimals:
         known = getattr(self.context, function.__name__, None)
         if known is None:
             raise AlgebraError(f"mpmath has no function {function.__name__}")
-        return known(*args)
+        return self._checked(known(*args))
 
     def power(self, base: Any, exponent: sp.Rational) -> Any:
-        """Mpmath's power."""
-        return self.context.power(base, self.number(exponent)) if exponent.q != 1 else base ** int(exponent)
+        """Mpmath's power, where it is real."""
+        if exponent.q == 1:
+            return base ** int(exponent)
+        return self._checked(self.context.power(base, self.number(exponent)))
+
+    def _checked(self, value: Any) -> Any:
+        """A value if it is real: a root or logarithm of a negative number is not defined."""
+        if isinstance(value, self.context.mpc):
+            raise UndefinedError(f"{value} is not a real number")
+        return value
 
     def compared(self, value: Any) -> sp.Expr:
         """A SymPy float of the same value."""

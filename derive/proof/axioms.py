@@ -36,11 +36,16 @@ class Axiom:
     """A rewriting of one term into another, or into several; it returns the same term where it does not apply.
 
     Every axiom takes factors away, or puts simpler ones in their place, so that applying axioms ends.
+    tensor: what it is assumed of, if of a tensor; expectation: whether it holds only when the expectation over that
+    tensor is taken. It is then no equation between values, and may not be used inside functions and divisors, nor after
+    multiplying by what holds the tensor.
     """
 
     name: str
     statement: str
     apply: Callable[[Term], Term | tuple[Term, ...]]
+    tensor: Tensor | None = None
+    expectation: bool = False
 
 
 def _shown(expr: sp.Expr) -> sp.Expr:
@@ -84,8 +89,8 @@ def _positions(expr: sp.Expr) -> sp.Expr:
     condition = expr.args[0] if isinstance(expr, Indicator) else None
     if not isinstance(condition, (LessThan, GreaterThan, StrictLessThan, StrictGreaterThan)):
         return expr
-    if not all(s.is_integer for s in condition.free_symbols) or condition.atoms(Entry):
-        return expr
+    if condition.atoms(Entry) or not (condition.gts.is_integer and condition.lts.is_integer):
+        return expr  # for halves x > y is not x ≥ y + 1
     strict = isinstance(condition, (StrictLessThan, StrictGreaterThan))
     d = sp.expand(condition.gts - condition.lts - int(strict))
     if (least := _bound(d, -1)) is not None and least.is_nonnegative:
@@ -125,14 +130,20 @@ LAWS = (
 def _circle(term: Term) -> Term | tuple[Term, ...]:
     for base, power in term.powers.items():
         if isinstance(base, sp.sin) and power.is_Integer and power >= 2:
-            return _by_squares(term, base, sp.cos(base.args[0]))
+            return _by_squares(term, base, power, sp.cos(base.args[0]))
     return term
 
 
-def _by_squares(term: Term, sine: sp.Expr, cosine: sp.Expr) -> tuple[Term, Term]:
-    rest = merge(term.powers, {sine: sp.Integer(-2)})
-    squared = merge(rest, {cosine: sp.Integer(2)})
-    return Term(term.coefficient, rest, term.bound), Term(-term.coefficient, squared, term.bound)
+def _by_squares(term: Term, sine: sp.Expr, power: sp.Integer, cosine: sp.Expr) -> tuple[Term, ...]:
+    """S^(2h) = (1 − C²)^h, multiplied out."""
+    half = power // 2
+    rest = merge(term.powers, {sine: -2 * half})
+    return tuple(
+        Term(term.coefficient * (-1) ** k * sp.binomial(half, k), merge(rest, {cosine: sp.Integer(2 * k)}), term.bound)
+        if k
+        else Term(term.coefficient, rest, term.bound)
+        for k in range(half + 1)
+    )
 
 
 CIRCLE = Axiom("circle", "sin² = 1 − cos²", _circle)
@@ -145,10 +156,10 @@ def square_is(tensor: Tensor, other: Tensor) -> Axiom:
     def apply(term: Term) -> Term | tuple[Term, ...]:
         for base, power in term.powers.items():
             if isinstance(base, Entry) and base.base == tensor and power.is_Integer and power >= 2:
-                return _by_squares(term, base, other[base.indices])
+                return _by_squares(term, base, power, other[base.indices])
         return term
 
-    return Axiom(f"{other.name} and {tensor.name} of one angle", f"{tensor.name}² = 1 − {other.name}²", apply)
+    return Axiom(f"{other.name} and {tensor.name} of one angle", f"{tensor.name}² = 1 − {other.name}²", apply, tensor)
 
 
 def _turns(term: Term) -> Term:
@@ -192,7 +203,8 @@ def products_sum_to_delta(left: Tensor, right: Tensor, name: str, over: int = 0)
         pairs = [(e, f) for e in entries if e.base == left for f in entries if f.base == right and f is not e]
         for one, two in (*pairs, *((s, s) for s in squares)):
             axis = one.indices[over]
-            if axis == two.indices[over] and axis in term.bound and term.uses(axis) == len({one, two}):
+            alone = all(e.indices.count(axis) == 1 for e in (one, two))  # B[a, a] is no column
+            if alone and axis == two.indices[over] and axis in term.bound and term.uses(axis) == len({one, two}):
                 rest = {b: p for b, p in term.powers.items() if b not in (one, two)}
                 others = zip(*(e.indices[:over] + e.indices[over + 1 :] for e in (one, two)), strict=True)
                 deltas = {Delta(a, b): sp.S.One for a, b in others if a != b}
@@ -203,7 +215,7 @@ def products_sum_to_delta(left: Tensor, right: Tensor, name: str, over: int = 0)
     places = ["b", "c"][: len(left.shape) - 1]
     one, two = (",".join([*p[:over], "a", *p[over:]]) for p in (places, [f"{x}′" for x in places]))
     deltas = " ".join(f"δ[{x},{x}′]" for x in places)
-    return Axiom(name, f"Σ_a {left.name}[{one}] {right.name}[{two}] = {deltas}", apply)
+    return Axiom(name, f"Σ_a {left.name}[{one}] {right.name}[{two}] = {deltas}", apply, left)
 
 
 def sums_to_one(tensor: Tensor, name: str, over: int = -1) -> Axiom:
@@ -219,7 +231,7 @@ def sums_to_one(tensor: Tensor, name: str, over: int = -1) -> Axiom:
                     return Term(term.coefficient, rest, tuple(a for a in term.bound if a != axis))
         return term
 
-    return Axiom(name, f"Σ {tensor.name} = 1 over its {'last' if over == -1 else 'first'} index", apply)
+    return Axiom(name, f"Σ {tensor.name} = 1 over its {'last' if over == -1 else 'first'} index", apply, tensor)
 
 
 def rows_sum_to_one(tensor: Tensor) -> Axiom:
@@ -245,4 +257,5 @@ def expected(tensor: Tensor) -> Axiom:
         (one, two) = mine
         return Term(term.coefficient, merge(rest, {Delta(one.indices[0], two.indices[0]): sp.S.One}), term.bound)
 
-    return Axiom(f"moments of {tensor.name}", f"E {tensor.name}[c] {tensor.name}[e] = δ[c,e]", apply)
+    statement = f"E {tensor.name}[c] {tensor.name}[e] = δ[c,e]"
+    return Axiom(f"moments of {tensor.name}", statement, apply, tensor, expectation=True)

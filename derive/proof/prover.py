@@ -14,7 +14,7 @@ from typing import Literal
 
 import sympy as sp
 
-from derive.algebra import Term, Total, free_axes, from_terms, terms_of
+from derive.algebra import Tensor, Term, Total, free_axes, from_terms, terms_of
 from derive.algebra.binders import rewrite
 from derive.algebra.terms import Powers, merge
 from derive.forward.program import Definition, unfolded
@@ -78,9 +78,10 @@ def prove(identity: Identity) -> Proof:
     if remainder == 0:
         return Proof(identity, "proved", tuple(trace))
     known = identity.definitions or identity.unfold
-    found = (
-        refute(identity.left, identity.right, known, all_visible=identity.all_visible) if identity.refutable else None
-    )
+    assumed = {axiom.tensor for axiom in identity.axioms} - {d.target.base for d in known} - {None}
+    found = None
+    if identity.refutable and not assumed:  # a random tensor is not what is assumed of it
+        found = refute(identity.left, identity.right, known, all_visible=identity.all_visible)
     left, right = (_reduced(side, identity, {}) for side in (identity.left, identity.right))
     return Proof(identity, "refuted" if found else "open", tuple(trace), remainder, found, left, right)
 
@@ -122,14 +123,16 @@ def _normal(expr: sp.Expr, axioms: Sequence[Axiom], trace: dict[str, None]) -> s
 
 
 def _inside(term: Term, axioms: Sequence[Axiom], trace: dict[str, None]) -> Term:
-    """The term with the sums that its factors hold in canonical form."""
+    """The term with the sums that its factors hold in canonical form; expectations do not reach into functions."""
+    axioms = [axiom for axiom in axioms if not axiom.expectation]
     powers: Powers = {}
     for base, power in term.powers.items():
         if base.has(Total):
             if isinstance(base, (sp.Add, Total)):
                 base = _normal(base, axioms, trace)
             elif isinstance(base, sp.Function):
-                base = base.func(*(_normal(arg, axioms, trace) for arg in base.args))
+                args = (_normal(arg, axioms, trace) if isinstance(arg, sp.Expr) else arg for arg in base.args)
+                base = base.func(*args)
         powers = merge(powers, {base: power})
     return Term(term.coefficient, powers, term.bound)
 
@@ -147,13 +150,18 @@ def _by_axioms(term: Term, axioms: Sequence[Axiom], trace: dict[str, None], dept
 
 
 def _without_divisors(remainder: sp.Expr, identity: Identity, trace: dict[str, None]) -> sp.Expr:
-    """A remainder times what divides its terms: a product that is 0 has a factor 0, and no divisor is."""
+    """A remainder times what divides its terms: a product that is 0 has a factor 0, and no divisor is.
+
+    Under an expectation only what is not random may be taken out.
+    """
+    random = {axiom.tensor for axiom in identity.axioms if axiom.expectation}
     for _ in range(ROUNDS):
         terms = terms_of(remainder)
         divisors: dict[sp.Expr, sp.Expr] = {}
         for term in terms:
             for base, power in term.powers.items():
-                if power.is_Integer and power < 0 and not free_axes(base) & set(term.bound):
+                fixed = not free_axes(base) & set(term.bound) and not random & base.atoms(Tensor)
+                if power.is_Integer and power < 0 and fixed:
                     divisors[base] = max(divisors.get(base, sp.S.Zero), -power)
         if len(terms) < 2 or not divisors:
             break

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import sympy as sp
 
-from derive.algebra import Axis, Delta, Tensor, Total, terms_of
+from derive.algebra import Axis, Delta, Indicator, Maximum, Tensor, Total, terms_of
+from derive.algebra.functions import QuarterTurn
 from derive.calculus import Derivation, backward, joined
+from derive.errors import AlgebraError
 from derive.forward import Builder, Definition, Program, program
 from derive.forward.softmax import softmax
 from derive.mistakes import MISTAKES, apply
@@ -241,6 +243,60 @@ def test_axioms_leave_a_term_alone_where_they_do_not_apply() -> None:
     B, P = Tensor("B", c, v), Tensor("P", i, j)
     for axiom in (rows_sum_to_one(A), sums_to_one(P, "", 0), products_sum_to_delta(B, B, ""), expected(Tensor("q", c))):
         assert axiom.apply(term) is term
+
+
+# What a proof must not use.
+
+half, z = sp.Rational(1, 2), sp.Symbol("z", real=True)
+e, Y = Axis("e", "d"), Tensor("Y", j)
+B, C, q = Tensor("B", c, e), Tensor("C", c, e), Tensor("q", c)
+INVERSE, MOMENTS = products_sum_to_delta(B, C, "C is the transposed inverse of B"), expected(q)
+length = Total(q[c] ** 2, c)
+
+UNSOUND: dict[str, tuple[sp.Expr, sp.Expr, Axiom | None]] = {
+    "below one half is below minus one half": (Indicator(i < half), sp.S.Zero, None),
+    "more than a half is one more": (Indicator(i / 2 < j), Indicator(i / 2 + 1 <= j), None),
+    "one index is its own image": (Total(Delta(j.size - 1 - j, j), j), sp.S.One, None),
+    "a diagonal is a column": (Total(B[c, c] * C[c, e], c, e), sp.S.One, INVERSE),
+    "the mean of an inverse": (1 / length, 1 / c.size, MOMENTS),
+    "the mean of a root": (sp.sqrt(length), sp.sqrt(c.size), MOMENTS),
+    "the mean of an exponential": (sp.exp(length), sp.exp(c.size), MOMENTS),
+    "means after multiplication": (q[c], 1 / q[c], MOMENTS),
+}
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+def test_nothing_is_proved_by_a_law_or_axiom_where_it_does_not_hold(name: str) -> None:
+    left, right, axiom = UNSOUND[name]
+    assert prove(Identity(name, "", left, right, axioms=(axiom,) if axiom else ())).status != "proved"
+
+
+def test_a_random_tensor_is_no_counterexample_to_what_is_assumed_of_it() -> None:
+    """True, and not within reach of the prover: it does not look into maxima."""
+    X, sums = Tensor("X", i), Total(A[i, j], j)
+    identity = Identity("", "", Maximum(sums * X[i], i), Maximum(X[i], i), axioms=(rows_sum_to_one(A),))
+    assert prove(identity).status == "open"
+    assert prove(replace(identity, axioms=())).status == "refuted"
+
+
+def test_where_a_side_is_not_real_it_is_not_looked_at() -> None:
+    for root in (sp.sqrt(Total(Y[j], j)), sp.log(Total(Y[j], j))):
+        assert prove(Identity("", "", root, 2 * root)).status == "refuted"
+
+
+def test_conditions_on_sums_and_deltas_of_neighbours_are_left_alone() -> None:
+    for gate in (Indicator(Total(Y[j], j) <= 2), Delta(i, i + 1)):
+        assert prove(Identity("", "", gate * Tensor("X", i)[i], sp.S.One)).status == "refuted"
+
+
+def test_high_powers_of_a_sine_end() -> None:
+    with within(10):
+        assert prove(Identity("", "", sp.sin(z) ** 80, sp.sin(z) ** 78 * (1 - sp.cos(z) ** 2))).status == "proved"
+
+
+def test_quarter_turns_are_over_two() -> None:
+    with pytest.raises(AlgebraError, match="size 2"):
+        QuarterTurn(i, k)
 
 
 # Fingerprints.

@@ -141,7 +141,10 @@ def merging_identities() -> Iterator[Identity]:
 
 
 def _online(S: Tensor, V: Tensor) -> Identity:
-    """One step of online softmax, for any running maximum: it is subtracted, and cancels."""
+    """One step of online softmax, for any running maximum: it is subtracted, and cancels.
+
+    Both results as one expression: O′, and l′ freed of its maximum, which is the exponential of the merged L.
+    """
     O, l, m, shift = (sp.Symbol(name, real=True) for name in ("O", "l", "m", "m_new"))
     j = Axis("j", S.shape[0])
     kept = sp.exp(m - shift) * l
@@ -152,8 +155,8 @@ def _online(S: Tensor, V: Tensor) -> Identity:
     return Identity(
         "one step of online softmax",
         "l′ = e^(m−m′) l + Σ_j e^(s_j−m′) and O′ = (e^(m−m′) l O + Σ_j e^(s_j−m′) v_j)/l′ merge a block, for any m′",
-        output,
-        (before * O + weighted) / (before + exponentials),
+        _both((output, sp.exp(shift) * total)),
+        _both(((before * O + weighted) / (before + exponentials), before + exponentials)),
         premises=("l > 0, or a key is seen",),
         relied_on="online softmax: the running maximum may be any number",
     )

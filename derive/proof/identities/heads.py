@@ -14,7 +14,7 @@ from derive.forward.program import Definition, Program
 from derive.forward.special import with_identity
 from derive.proof.axioms import products_sum_to_delta
 from derive.proof.identities.attention import SCALE
-from derive.proof.identities.known import Known, with_entries_replaced
+from derive.proof.identities.known import Known, spelled_out, with_entries_replaced
 from derive.proof.prover import Identity
 
 
@@ -109,14 +109,16 @@ def _without_output_map(program: Program) -> Iterator[Identity]:
     )
     special = with_entries_replaced(resized, W_O, lambda entry: Delta(*entry.indices))
     here = {d.name: d for d in special}
+    chains = small.gradients, [d for d in special if d.name in large.backward]
     for name in ("dH", "dW_Q", "dW_K", "dW_V"):
         left, right = small.by_name[name], here[name]
+        down, along = (spelled_out(d.value, chain) for d, chain in zip((left, right), chains, strict=True))
         yield small.stated(
             Identity(
                 f"{name} without an output map",
                 f"{name} of the head without W_O = {name} at W_O = I, where B = G",
-                left.value,
-                right.value.xreplace(dict(zip(right.axes, left.axes, strict=True))),
+                down,
+                along.xreplace(dict(zip(right.axes, left.axes, strict=True))),
                 relied_on="notes that fold the output map into the value map",
             )
         )
@@ -168,7 +170,7 @@ def shared_keys(program: Program) -> Iterator[Identity]:
         for g in program.inputs
     )
     definitions = tuple(replace(d, value=rewrite(d.value, copied)) for d in program.definitions)
-    separate = backward(replace(program, inputs=inputs, definitions=definitions)).derived
+    separate = backward(replace(program, inputs=inputs, definitions=definitions)).derived.definitions
     back = {copy: tensor for tensor, copy in copies.items()}
 
     def original(node: sp.Expr) -> sp.Expr:
@@ -178,14 +180,14 @@ def shared_keys(program: Program) -> Iterator[Identity]:
         return node
 
     for name in "KV":
-        each = next(d for d in separate.definitions if d.name == f"d{name}_each")
+        each = next(d for d in separate if d.name == f"d{name}_each")
         yield shared.stated(
             Identity(
                 f"d{name} is the sum over the group",
                 f"d{name}[h,j,·] = Σ_g d{name}_each[h,g,j,·], the gradients of a copy for each member of the group",
                 shared.at(f"d{name}"),
-                Total(rewrite(each.value, original), member),
-                shared.chosen(f"d{name}"),
+                Total(rewrite(spelled_out(each.value, separate), original), member),
+                shared.gradients,
                 relied_on="grouped-query kernels accumulate dK and dV over the group",
             )
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import sympy as sp
@@ -10,7 +10,7 @@ import sympy as sp
 from derive.algebra import Entry, Tensor
 from derive.algebra.binders import rewrite
 from derive.calculus import Derivation, backward
-from derive.forward.program import Definition, Program
+from derive.forward.program import Definition, Program, unfolded
 from derive.proof.prover import Identity
 
 
@@ -49,6 +49,13 @@ class Known:
         """The identity with what every tensor in it stands for."""
         own = {d.name: d for d in identity.unfold}
         return replace(identity, definitions=tuple({**self.by_name, **own}.values()))
+
+
+def spelled_out(expr: sp.Expr, definitions: Sequence[Definition]) -> sp.Expr:
+    """The expression without the names of definitions, which are given in the order in which they are made."""
+    for definition in reversed(definitions):
+        expr = unfolded(expr, [definition])
+    return expr
 
 
 def entries_replaced(expr: sp.Expr, tensor: Tensor, by: Callable[[Entry], sp.Expr]) -> sp.Expr:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import sympy as sp
 
 from derive.algebra import Tensor, Total
-from derive.forward.program import Program, unfolded
-from derive.proof.identities.known import Known, entries_replaced
+from derive.forward.program import Program
+from derive.proof.identities.known import Known, entries_replaced, spelled_out
 from derive.proof.prover import Identity
 
 LENGTH = "the length of a state changes nothing"
@@ -86,10 +86,7 @@ def _to(k: Known, name: str) -> tuple[str, ...]:
 
 def _spelled(k: Known) -> sp.Expr:
     """Y in terms of the inputs alone."""
-    value: sp.Expr = k.at("Y")
-    for definition in reversed(k.derivation.forward.definitions):
-        value = unfolded(value, [definition])
-    return value
+    return spelled_out(k.at("Y"), k.derivation.forward.definitions)
 
 
 def _scaled(k: Known, name: str, function: str) -> Iterator[Identity]:
