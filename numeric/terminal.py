@@ -227,7 +227,9 @@ def _evidence(verdict: Verdict) -> Iterator[tuple[str, str]]:
 def words_counted(verdicts: Sequence[Verdict]) -> str:
     """How many statements earned each word."""
     words = dict.fromkeys(v.word for v in verdicts)
-    return f"{len(verdicts)} statement{'s' * (len(verdicts) != 1)}: " + ", ".join(f"{sum(v.word == w for v in verdicts)} {w}" for w in words)
+    return f"{len(verdicts)} statement{'s' * (len(verdicts) != 1)}: " + ", ".join(
+        f"{sum(v.word == w for v in verdicts)} {w}" for w in words
+    )
 
 
 def show_findings(out: Console, findings: Sequence[Finding]) -> None:

@@ -17,6 +17,9 @@ from derive.algebra.tensors import Delta
 
 Powers = dict[sp.Expr, sp.Expr]
 
+MANY = 32
+"""From so many terms on, a product is collected before it is multiplied on."""
+
 
 @dataclass(frozen=True)
 class Term:
@@ -87,6 +90,8 @@ def _expand(expr: sp.Expr) -> list[Term]:
         product = [Term(sp.S.One, {})]
         for factor in expr.args:
             product = [left * right for left in product for right in _expand(factor)]
+            if len(product) > MANY:
+                product = _collected(product)
         return product
     if isinstance(expr, Total):
         body, axes = expr.open()
@@ -101,6 +106,17 @@ def _expand(expr: sp.Expr) -> list[Term]:
     if expr.is_Rational:
         return [Term(expr, {})]
     return [Term(sp.S.One, powers_of(expr))]
+
+
+def _collected(terms: list[Term]) -> list[Term]:
+    """The terms with like ones added up, those under sums left as they are: powers of sums have few that differ."""
+    rest = [t for t in terms if t.bound]
+    like: dict[frozenset[tuple[sp.Expr, sp.Expr]], sp.Expr] = {}
+    for term in terms:
+        if not term.bound:
+            key = frozenset(term.powers.items())
+            like[key] = like.get(key, sp.S.Zero) + term.coefficient
+    return [*(Term(number, dict(key)) for key, number in like.items() if number != 0), *rest]
 
 
 def contract(term: Term) -> Term:

@@ -85,7 +85,17 @@ def _roots(expr: sp.Expr) -> sp.Expr:
 
 
 def _positions(expr: sp.Expr) -> sp.Expr:
-    """Comparisons ``0 ≤ d`` of positions and sizes: decided by the least and the largest d, if they can be."""
+    """What the range of indices decides.
+
+    Of comparisons ``0 ≤ d`` of positions and sizes, the least and the largest d; of a delta whose other index is
+    computed, that it is 0 where the index lies outside.
+    """
+    if isinstance(expr, Delta):
+        for axis, other in (expr.args, expr.args[::-1]):
+            if isinstance(axis, Axis) and not isinstance(other, (Axis, Entry)):
+                inside = (Indicator(sp.Le(0, other)), Indicator(sp.Le(other, axis.size - 1)))
+                return sp.Mul(expr, *map(_positions, inside))
+        return expr
     condition = expr.args[0] if isinstance(expr, Indicator) else None
     if not isinstance(condition, (LessThan, GreaterThan, StrictLessThan, StrictGreaterThan)):
         return expr
@@ -113,7 +123,7 @@ def _bound(d: sp.Expr, side: int) -> sp.Expr | None:
 
 
 LAWS = (
-    Law("positions", "an index is at least 0 and below its size", _positions, (Indicator,)),
+    Law("positions", "an index is at least 0 and below its size", _positions, (Indicator, Delta)),
     Law("exponentials", "exp(x + y) = exp x · exp y", _exponentials, (sp.exp,)),
     Law(
         "angles",

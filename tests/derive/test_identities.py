@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 import sympy as sp
 
-from derive.algebra import Axis, Indicator, Tensor, Total
+from derive.algebra import Axis, Delta, Indicator, Tensor, Total
+from derive.calculus import backward
 from derive.forward import Builder, names, program
 from derive.modes import COMMITTED
 from derive.modes import program as in_mode
@@ -93,6 +94,11 @@ def test_other_programs_have_none() -> None:
 @pytest.mark.parametrize("name", COMMITTED)
 def test_modes_have_none_that_are_not_as_stated(name: str) -> None:
     assert all(settle(identity).as_stated for identity in identities(in_mode(name)))
+
+
+def test_every_definition_of_the_derivation_is_compared_in_both_conventions() -> None:
+    derived = {d.name for d in backward(program("attention")).derived.definitions}
+    assert {f"{name} in columns is {name} in rows" for name in derived} <= set(catalogue("attention"))
 
 
 EXPECTED = {
@@ -270,5 +276,7 @@ def test_positions_are_decided_only_where_they_are_known() -> None:
     assert rule(Indicator(k >= p)) == 0
     assert rule(Indicator(k > p + i)) == 0
     assert rule(Indicator(p + j <= p + i)) == Indicator(j <= i)
+    inside = rule(Delta(i + 1, k))
+    assert inside == Delta(i + 1, k) * Indicator(i + 2 <= p), "a delta whose index lies outside is 0"
     for undecided in (Indicator(k <= p - 2), Indicator(i <= j), Indicator(k >= 1)):
         assert rule(undecided) not in (0, 1)

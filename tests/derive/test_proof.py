@@ -257,6 +257,9 @@ UNSOUND: dict[str, tuple[sp.Expr, sp.Expr, Axiom | None]] = {
     "below one half is below minus one half": (Indicator(i < half), sp.S.Zero, None),
     "more than a half is one more": (Indicator(i / 2 < j), Indicator(i / 2 + 1 <= j), None),
     "one index is its own image": (Total(Delta(j.size - 1 - j, j), j), sp.S.One, None),
+    "the next position is a position": (Total(Delta(i + 1, k), k), sp.S.One, None),
+    "there is a sixth key": (Total(Delta(5, j), j), sp.S.One, None),
+    "there is a first key": (Total(Delta(0, j), j), sp.S.One, None),
     "a diagonal is a column": (Total(B[c, c] * C[c, e], c, e), sp.S.One, INVERSE),
     "the mean of an inverse": (1 / length, 1 / c.size, MOMENTS),
     "the mean of a root": (sp.sqrt(length), sp.sqrt(c.size), MOMENTS),
@@ -292,6 +295,12 @@ def test_conditions_on_sums_and_deltas_of_neighbours_are_left_alone() -> None:
 def test_high_powers_of_a_sine_end() -> None:
     with within(10):
         assert prove(Identity("", "", sp.sin(z) ** 80, sp.sin(z) ** 78 * (1 - sp.cos(z) ** 2))).status == "proved"
+
+
+def test_high_powers_of_a_sum_end() -> None:
+    with within(10):
+        power = Identity("", "", (1 - z**2) ** 40, (1 - z) ** 40 * (1 + z) ** 40)
+        assert prove(power).status == "proved"
 
 
 def test_quarter_turns_are_over_two() -> None:

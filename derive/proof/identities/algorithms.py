@@ -12,6 +12,8 @@ from derive.proof.axioms import sums_to_one
 from derive.proof.identities.attention import SEEN, Attention
 from derive.proof.prover import Identity
 
+NOT_ALL_EMPTY = "a key is seen in one of the parts"
+
 
 def fused_identities(a: Attention) -> Iterator[Identity]:
     """D = rowsum(dO ∘ O), which saves fused backward passes a pass over the keys, with and without a cotangent of L."""
@@ -93,7 +95,7 @@ def tiling_identities(a: Attention) -> Iterator[Identity]:
     )
     yield Identity(
         "gradients of tiles add up",
-        "Σ_t Σ_j T[t,j] dS[i,j] x[j] = Σ_j dS[i,j] x[j] for any x, and with it dQ; dK and dV have a tile each",
+        "Σ_t Σ_j T[t,j] dS[i,j] x[j] = Σ_j dS[i,j] x[j] for any x, as for dQ",
         Total(T[t, j] * a.known.at("dS") * (x := Tensor("x", j))[j], t, j),
         Total(a.known.at("dS") * x[j], j),
         axioms=every,
@@ -111,6 +113,7 @@ def merging_identities() -> Iterator[Identity]:
         "(a ⊕ b) ⊕ c = a ⊕ (b ⊕ c), with (O, L) ⊕ (O′, L′) = ((e^L O + e^L′ O′)/(e^L + e^L′), log(e^L + e^L′))",
         _both(_merged(_merged(a, b), c)),
         _both(_merged(a, _merged(b, c))),
+        premises=(NOT_ALL_EMPTY,),
         relied_on="tiles and rings: blocks may come in any grouping",
     )
     yield Identity(
@@ -118,6 +121,7 @@ def merging_identities() -> Iterator[Identity]:
         "a ⊕ b = b ⊕ a",
         _both(_merged(a, b)),
         _both(_merged(b, a)),
+        premises=(NOT_ALL_EMPTY,),
         relied_on="the order of a ring does not matter",
     )
     yield Identity(
@@ -125,6 +129,7 @@ def merging_identities() -> Iterator[Identity]:
         "a ⊕ (0, −∞) = a",
         _both(_merged(a, (sp.S.Zero, -sp.oo))),
         _both(a),
+        premises=("a is not empty itself",),
         relied_on="skipped tiles; a query that sees nothing in a block",
     )
     (S, V), (T, W) = _block(1), _block(2)
@@ -135,6 +140,7 @@ def merging_identities() -> Iterator[Identity]:
         "(O, L) over both blocks of keys = that of the first ⊕ that of the second, for blocks of any two sizes",
         _both(_merged(_result(S, V), _result(T, W))),
         _both(((sums[0][0] + sums[1][0]) / total, sp.log(total))),
+        premises=("an empty block counts as (0, −∞)", NOT_ALL_EMPTY),
         relied_on="tiled kernels; decoding with a cache",
     )
     yield _online(S, V)
@@ -157,7 +163,7 @@ def _online(S: Tensor, V: Tensor) -> Identity:
         "l′ = e^(m−m′) l + Σ_j e^(s_j−m′) and O′ = (e^(m−m′) l O + Σ_j e^(s_j−m′) v_j)/l′ merge a block, for any m′",
         _both((output, sp.exp(shift) * total)),
         _both(((before * O + weighted) / (before + exponentials), before + exponentials)),
-        premises=("l > 0, or a key is seen",),
+        premises=("l ≥ 0", "l > 0, or a key is seen"),
         relied_on="online softmax: the running maximum may be any number",
     )
 

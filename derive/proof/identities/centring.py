@@ -169,13 +169,14 @@ def _basis(p: Products) -> Iterator[Identity]:
         refutable=False,
     )
     gradients = "a step along the gradient depends on the basis, although the scores do not"
+    unmoved = ("C = B⁻ᵀ, so that scores do not depend on the basis, and dS stays as it is",)
     yield Identity(
         "query gradients turn with the keys",
         "q ↦ B q and k ↦ C k turn dQ into C dQ: scale Σ_j dS[i,j] (C k_j)[e] = Σ_f C[e,f] dQ[i,f]",
         SCALE * Total(dS * turned_k, j),
         Total(C[e, f] * p.gradient("dQ", i, f), f),
         p.chain,
-        premises=("C = B⁻ᵀ, so that dS stays as it is",),
+        premises=unmoved,
         relied_on=gradients,
     )
     yield Identity(
@@ -184,7 +185,7 @@ def _basis(p: Products) -> Iterator[Identity]:
         SCALE * Total(dS * turned_q, i),
         Total(B[e, f] * p.gradient("dK", j, f), f),
         p.chain,
-        premises=("C = B⁻ᵀ, so that dS stays as it is",),
+        premises=unmoved,
         relied_on=gradients,
     )
 

@@ -33,10 +33,10 @@ def cross_entropy_identities(program: Program) -> Iterator[Identity]:
     yield k.stated(
         Identity(
             "logit gradients are centred",
-            "Σ_t dS[i,t] = 0",
-            Total(k.at("dS"), t),
+            "Σ_t dZ[i,t] = 0",
+            Total(k.at("dZ"), t),
             sp.S.Zero,
-            k.chosen("dS"),
+            k.chosen("dS", "dZ"),
             (rows_sum_to_one(P.base),),
             ("a counted target is a token of the vocabulary",),
             "a constant added to all logits changes nothing",

@@ -55,7 +55,7 @@ def layer_norm_identities(program: Program) -> Iterator[Identity]:
             relied_on="its gradient is centred",
         )
     )
-    yield from _scaled(k, "layer norm", "layer_norm")
+    yield from _scaled(k, "layer norm", "layer_norm", "a state of different coordinates")
 
 
 def rms_norm_identities(program: Program) -> Iterator[Identity]:
@@ -75,7 +75,7 @@ def rms_norm_identities(program: Program) -> Iterator[Identity]:
             relied_on=LENGTH,
         )
     )
-    yield from _scaled(k, "RMS norm", "rms_norm")
+    yield from _scaled(k, "RMS norm", "rms_norm", "a state that is not 0")
 
 
 def _to(k: Known, name: str) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def _spelled(k: Known) -> sp.Expr:
     return spelled_out(k.at("Y"), k.derivation.forward.definitions)
 
 
-def _scaled(k: Known, name: str, function: str) -> Iterator[Identity]:
+def _scaled(k: Known, name: str, function: str, defined: str) -> Iterator[Identity]:
     """Y at λX with λ²ε, and Y at X with ε, are one: with ε = 0, scale does not matter at all."""
     length, eps = sp.Symbol("lambda", positive=True), next(p.symbol for p in k.program.parameters if p.name == "eps")
     spelled, X = _spelled(k), k.program.input("X").tensor
@@ -100,7 +100,7 @@ def _scaled(k: Known, name: str, function: str) -> Iterator[Identity]:
             f"{function}(λX; λ²ε) = {function}(X; ε) for λ > 0; with ε = 0, {function}(λX) = {function}(X)",
             longer.xreplace({eps: length**2 * eps}),
             spelled,
-            premises=("λ > 0",),
+            premises=("λ > 0", f"ε > 0, or {defined}"),
             relied_on="its gradient is orthogonal to what was normalised",
         )
     )

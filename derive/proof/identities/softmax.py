@@ -58,7 +58,6 @@ def softmax_identities(a: Attention) -> Iterator[Identity]:
         "J[j,q] = J[q,j] with J = diag(a) − a aᵀ",
         J,
         J.xreplace({j: other}).xreplace({q: j}).xreplace({other: q}),
-        premises=(SEEN,),
         relied_on="forward and reverse mode use one Jacobian",
     )
     yield Identity(
