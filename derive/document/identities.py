@@ -49,7 +49,7 @@ def _head(rows: Sequence[Row]) -> Iterator[str]:
     yield f"{len(rows)} statements, made about {statements} times of {_of_programs(rows)} programs: {counted}."
     yield "*Proved* means for all sizes, by canonical form and the axioms below, never by sampling. *Refuted* is an"
     yield "equation that people may take for true, listed with a counterexample. A statement is built from the"
-    yield "program's own definitions and derived gradients, and says that its sides are equal wherever they are defined."
+    yield "program's own definitions and derived gradients, and says that its sides are equal where they are defined."
     yield ""
 
 
