@@ -32,6 +32,9 @@ from numeric.samples import Arrays, Run, Sample, run
 
 attention = Registry()
 
+biased = Registry()
+"""What a program keeps that adds a bias to its scores, whatever else it has."""
+
 
 def _with_bias(sample: Sample) -> Sample:
     return replace(sample, given=tuple(dict.fromkeys((*sample.given, "bias"))))
@@ -192,6 +195,18 @@ def equal_values(kernel: Kernel, device: Backend, sample: Sample) -> float | Non
     return scaled_error(made.gradients["bias"], _replaced(exact["dS"], None))
 
 
+@biased("a bias of −∞ hides", "bias[i,j] = −∞ is the same as mask[i,j] = False")
+def minus_infinity_hides(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Every key hidden from the first query and a few from the others, by the bias alone."""
+    inputs = _with_bias(sample).inputs(kernel.signature)
+    hidden = np.random.default_rng([sample.seed, 5]).random(inputs["bias"].shape[-2:]) < 0.2
+    hidden[:1] = True
+    inputs["bias"] = np.where(hidden, np.array(-np.inf, inputs["bias"].dtype), inputs["bias"])
+    made = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
+    exact = exact_of(sample, made)
+    return max(output_error(made, exact), gradient_error(made, exact))
+
+
 def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     """The properties that speak of a program: any program's, and attention's where it has the tensors."""
     names = {s.name for s in kernel.signature.inputs} | {o.name for o in kernel.signature.outputs}
@@ -199,4 +214,5 @@ def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     products = family and scores_are_products(program(kernel.program))
     moving = tangents.properties if kernel.program.endswith("_tangent") else []
     general = [p for p in any_program.properties if kernel.signature.gradients or not p.of_gradients]
-    return (*general, *moving, *(p for p in attention.properties if family and (products or not p.of_products)))
+    hiding = biased.properties if any(s.name == "bias" and s.neutral == 0 for s in kernel.signature.inputs) else []
+    return (*general, *moving, *hiding, *(p for p in attention.properties if family and (products or not p.of_products)))

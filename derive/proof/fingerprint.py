@@ -60,6 +60,10 @@ class Residue:
         return hash(self.value)
 
 
+class Hiding(Residue):
+    """−∞, which hides: 0 where it is not hidden itself, and −∞ to a condition that asks."""
+
+
 Answer = TypeVar("Answer")
 
 
@@ -81,7 +85,7 @@ class FiniteField:
         if isinstance(value, Residue):
             return value
         if value in (sp.oo, -sp.oo):
-            return Residue(0, 0)
+            return Hiding(0, 0)
         if isinstance(value, sp.Basic) and not value.is_Rational:
             return self._constant(value)
         exact = sp.Rational(value)
@@ -135,6 +139,8 @@ class FiniteField:
 
     def compared(self, value: Residue) -> sp.Expr:
         """Residues have no order; all that a condition may ask is whether they are finite."""
+        if isinstance(value, Hiding):
+            return -sp.oo
         return sp.Integer(value.value)
 
 
@@ -154,22 +160,26 @@ def random_point(
     arithmetic: Arithmetic | None = None,
     draw: Callable[[random.Random], Number] | None = None,
     visible: float = 0.7,
+    hiding: float = 0.0,
 ) -> tuple[dict[str, Nested], dict[str, Number]]:
     """Random inputs and parameters at which every definition is defined: field elements if not asked otherwise.
 
     Half of a field has no square root. Where a root or a quotient does not exist, the inputs since the one before
-    are drawn again, so that a program with many roots takes the sum of their tries and not the product.
+    are drawn again, so that a program with many roots takes the sum of their tries and not the product. ``visible`` is
+    the chance that a 0/1 entry is 1, ``hiding`` that an entry which may be infinite is −∞.
     """
     draw = draw or random_residue
     machine = Machine(program, arithmetic or FiniteField(), dict(sizes))
     parameters = {p.name: draw(chance) for p in program.parameters if not p.symbol.is_integer}
+    counts = (p for p in program.parameters if p.symbol.is_integer and p.default.is_Integer)
+    parameters |= {p.name: int(p.default) + chance.randrange(3) for p in counts}  # no further from their default
     machine.take_parameters(parameters)
     inputs: dict[str, Nested] = {}
     stretches, at, tries = _stretches(program), 0, 0
     while at < len(stretches):
         stretch = stretches[at]
         for given in stretch.inputs:
-            inputs[given.name] = _drawn(given, sizes, chance, draw, visible)
+            inputs[given.name] = _drawn(given, sizes, chance, draw, visible, hiding)
             machine.take_input(given, inputs[given.name])
         try:
             for definition in stretch.definitions:
@@ -205,12 +215,15 @@ def _drawn(
     chance: random.Random,
     draw: Callable[[random.Random], Number],
     visible: float,
+    hiding: float,
 ) -> Nested:
     shape = lengths(given.tensor.shape, sizes)
     if given.tensor.boolean:
         return filled(shape, lambda: int(chance.random() < visible))
     if given.tensor.discrete:
         return filled(shape, partial(chance.randrange, below(given, sizes)))
+    if hiding and given.tensor.values == "extended":
+        return filled(shape, lambda: -sp.oo if chance.random() < hiding else draw(chance))
     return filled(shape, partial(draw, chance))
 
 

@@ -91,13 +91,14 @@ def _reduced(difference: sp.Expr, identity: Identity, rewrites: list[str]) -> sp
         if written_out != difference:
             rewrites.append(f"unfold {definition.name}")
             difference = written_out
-    split = rewrite(difference, _split_exponential)
+    split = rewrite(difference, split_exponential)
     if split != difference:
         rewrites.append("exp(x + y) = exp x · exp y")
     return _normal(split, identity.axioms, rewrites)
 
 
-def _split_exponential(expr: sp.Expr) -> sp.Expr:
+def split_exponential(expr: sp.Expr) -> sp.Expr:
+    """A rule for rewriting: exp(x + y) = exp x · exp y."""
     if isinstance(expr, sp.exp) and isinstance(expr.args[0], sp.Add):
         return sp.Mul(*(sp.exp(part) for part in expr.args[0].args))
     return expr
