@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from derive.modes import program
+from derive.modes import program, taken_apart
 from derive.proof.identities import scores_are_products
 from numeric.arguments import ACCUMULATION
 from numeric.backends import Backend
@@ -195,15 +195,21 @@ def equal_values(kernel: Kernel, device: Backend, sample: Sample) -> float | Non
     return scaled_error(made.gradients["bias"], _replaced(exact["dS"], None))
 
 
-@biased("a bias of −∞ hides", "bias[i,j] = −∞ is the same as mask[i,j] = False")
+@biased("a bias of −∞ hides", "bias[i,j] = −∞ is the same as mask[i,j] = False, NaN and ∞ in what is hidden included")
 def minus_infinity_hides(kernel: Kernel, device: Backend, sample: Sample) -> float:
-    """Every key hidden from the first query and a few from the others, by the bias alone."""
+    """Hide every key from the first query, one from all, and a few more by the bias alone; poison the one."""
     inputs = _with_bias(sample).inputs(kernel.signature)
     hidden = np.random.default_rng([sample.seed, 5]).random(inputs["bias"].shape[-2:]) < 0.2
-    hidden[:1] = True
+    hidden[:1], hidden[:, -1:] = True, True
     inputs["bias"] = np.where(hidden, np.array(-np.inf, inputs["bias"].dtype), inputs["bias"])
-    made = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
-    exact = exact_of(sample, made)
+    clean = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
+    poisoned = {name: array.copy() for name, array in inputs.items()}
+    keys = kernel.signature.dims["bias"][-1]
+    for name, poison in (("K", np.nan), ("V", np.inf)):
+        if name in poisoned and kernel.signature.dims[name][-2] == keys:
+            poisoned[name][..., -1:, :] = poison
+    made = run(kernel, device, poisoned, clean.cotangents, sample.parameters)
+    exact = exact_of(sample, clean)
     return max(output_error(made, exact), gradient_error(made, exact))
 
 
@@ -214,5 +220,6 @@ def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     products = family and scores_are_products(program(kernel.program))
     moving = tangents.properties if kernel.program.endswith("_tangent") else []
     general = [p for p in any_program.properties if kernel.signature.gradients or not p.of_gradients]
-    hiding = biased.properties if any(s.name == "bias" and s.neutral == 0 for s in kernel.signature.inputs) else []
+    first_order = taken_apart(kernel.program)[1] == "backward"  # what is hidden may show in gradients of gradients
+    hiding = biased.properties if first_order and "bias" in names else []
     return (*general, *moving, *hiding, *(p for p in attention.properties if family and (products or not p.of_products)))

@@ -48,7 +48,8 @@ class Sample:
     def _draw(self, rng: np.random.Generator, spec: TensorSpec) -> np.ndarray[Any, Any]:
         shape = (*self.leading, *dims_of(spec.axes, self.sizes))
         if spec.kind == "integer":
-            return rng.integers(0, LARGEST_POSITION if spec.below is None else self.sizes[spec.below], shape)
+            largest = LARGEST_POSITION if spec.below is None else self.sizes[spec.below]
+            return rng.integers(-1 if spec.negative else 0, largest, shape)
         if spec.kind == "boolean":
             return rng.random(shape) < self.visible
         return (self.spread * rng.standard_normal(shape)).astype(dtype(self.dtype))

@@ -126,8 +126,10 @@ def neighbouring(name: str) -> Change:
     """With a tensor read one place too early along its first axis; the first place reads itself."""
 
     def shifted(entry: sp.Expr) -> sp.Expr:
-        first, *rest = entry.args[1:]
-        return Entry(entry.args[0], sp.Max(first - 1, 0), *rest)
+        if not isinstance(entry, Entry) or not entry.indices:
+            return entry
+        first, *rest = entry.indices
+        return Entry(entry.tensor, sp.Max(first - 1, 0), *rest)
 
     return replaced(name, shifted)
 

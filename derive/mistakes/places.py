@@ -52,6 +52,14 @@ def changed_in(place: Place, derivation: Derivation) -> Program:
     return derivation.derived if place == "backward" else derivation.forward
 
 
+def steps_in(place: Place, derivation: Derivation) -> tuple[Definition, ...]:
+    """The definitions that count there: some of a forward pass are there for the backward pass to be written with."""
+    program = changed_in(place, derivation)
+    if place == "together":
+        program = program.returning(*(o.name for o in program.outputs))
+    return program.definitions
+
+
 def changed(right: Program, wrong: Program) -> tuple[str, ...]:
     """The names of the definitions in which two programs differ, in order."""
     return tuple(d.name for d in right.definitions if wrong.definition(d.name).value != d.value)

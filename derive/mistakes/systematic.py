@@ -27,7 +27,7 @@ from derive.mistakes.changes import (
     times,
     twice,
 )
-from derive.mistakes.places import Place, Transformation, changed_in
+from derive.mistakes.places import Place, Transformation, steps_in
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ def _kind(name: str) -> Callable[[Callable[[Definition], Iterator[tuple[str, Cha
 def systematic(derivation: Derivation) -> tuple[Slip, ...]:
     """Every slip in both passes, those that leave a value as it is aside."""
     places: tuple[Place, ...] = ("backward", "together")
-    return tuple(
-        slip for place in places for d in changed_in(place, derivation).definitions for slip in _slips(d, place)
-    )
+    return tuple(slip for place in places for d in steps_in(place, derivation) for slip in _slips(d, place))
 
 
 def _slips(definition: Definition, place: Place) -> Iterator[Slip]:

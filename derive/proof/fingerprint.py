@@ -138,10 +138,10 @@ class FiniteField:
         return Residue(first, value)
 
     def compared(self, value: Residue) -> sp.Expr:
-        """Residues have no order; all that a condition may ask is whether they are finite."""
+        """Residues have no order; all that a condition may ask is whether they are finite, and which whole number they are."""
         if isinstance(value, Hiding):
             return -sp.oo
-        return sp.Integer(value.value)
+        return sp.Integer(value.value if 2 * value.value < MODULUS else value.value - MODULUS)
 
 
 @dataclass
@@ -221,7 +221,7 @@ def _drawn(
     if given.tensor.boolean:
         return filled(shape, lambda: int(chance.random() < visible))
     if given.tensor.discrete:
-        return filled(shape, partial(chance.randrange, below(given, sizes)))
+        return filled(shape, partial(chance.randrange, -1 if given.negative else 0, below(given, sizes)))
     if hiding and given.tensor.values == "extended":
         return filled(shape, lambda: -sp.oo if chance.random() < hiding else draw(chance))
     return filled(shape, partial(draw, chance))

@@ -5,7 +5,7 @@ same outputs and gradients; all others are wrong, and the property tests have to
 stands beside that, to show what it lets through.
 """
 
-from numeric.mutate.matrix import (
+from numeric.mutate.rows import (
     CHECKERS,
     OURS,
     PRACTICE,

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from derive.calculus import Derivation
+from derive.errors import LoweringError
 from derive.forward.program import Program
 from derive.forward.softmax import recognise
 from derive.lower import dense
+from derive.lower.arrays import Scalar
 from derive.modes import program as program_of
 from derive.printers.module import module_source
 from numeric.arguments import ACCUMULATION
@@ -23,6 +25,9 @@ from numeric.properties_attention import properties_for
 from numeric.samples import Arrays, Sample
 from numeric.signature import TensorSpec
 
+MISFITS = (ValueError, IndexError)
+"""What NumPy, or a kernel's own checks, say of a shape or an index that does not fit: such code is refused at once."""
+
 Asked = Callable[[Kernel], "bool | None"]
 """Whether a checker refuses a kernel; None where it has nothing to say about such programs."""
 
@@ -32,11 +37,18 @@ class MutantKernel(Kernel):
 
     Its code takes every input: what may be left out arrives with its neutral value, because a mistake may use it where
     the right program does not need it.
+
+    Raises
+    ------
+    DeriveError: the mutant has no array form; a constant has none, because it could not know its leading axes.
     """
 
     def __init__(self, program: str, wrong: Derivation) -> None:
         super().__init__(program, "numpy")
         made = dense(_with_all_inputs(wrong))
+        constant = [s.name for s in (*made.forward, *made.backward) if isinstance(s.node, Scalar)]
+        if constant:
+            raise LoweringError(f"{program}: {', '.join(constant)} became a constant, which has no array form")
         source = module_source(made, made.operations, "numpy", formulas=False)
         self.code = module_of(source, f"mutant of {program}")
         self.signature = replace(self.signature, cotangents=self.code.SIGNATURE.cotangents)
@@ -83,8 +95,8 @@ def finite_differences(kernel: Kernel) -> bool:
 def _refused_by(prop: Property, kernel: Kernel, sample: Sample) -> bool:
     try:
         error = prop.body(kernel, backend("numpy"), sample)
-    except ValueError:
-        return True  # a shape that does not fit is refused by NumPy, or by the checks of a kernel's arguments
+    except MISFITS:
+        return True
     return error is not None and not error <= LIMIT
 
 
@@ -132,15 +144,15 @@ def _compared(
         inputs = _alike(inputs)
     right = load(kernel.program, "numpy")
     wanted = right.forward(**inputs)
-    statistics = {o.name for o in kernel.signature.outputs if o.statistic}
+    usual = [o.name for o in kernel.signature.outputs if not o.statistic] or list(wanted.outputs)
     cotangents = {
         n: np.full_like(a, 1 / a.size) if mean else np.ones_like(a) if symmetric else c
         for (n, a), c in zip(wanted.outputs.items(), sample.output_cotangents(wanted).values(), strict=True)
-        if n not in statistics
+        if n in usual
     }
     try:
         got = kernel.backward(kernel.forward(**inputs), cotangents)
-    except ValueError:
+    except MISFITS:
         return True
     return any(refuses(got[n], array) for n, array in right.backward(wanted, cotangents).items())
 

@@ -25,7 +25,7 @@ from derive.proof.interpreter import HIDDEN, Machine, OutsideError
 from derive.proof.prover import split_exponential
 from derive.proof.refuter import apart
 
-POINTS = 6
+POINTS = 8
 """How many random points are tried before a checker gives up; a wrong program agrees at one only by accident."""
 
 Entries = dict[tuple[int, ...], Number]
@@ -124,9 +124,9 @@ class Points:
 def rational_points(right: Derivation) -> Points:
     """Points at which the prover refutes: rational numbers, told apart by more than rounding in 50 digits explains."""
     names = list(small_sizes(right.forward, 0))
-    sizes = {name: 2 + k % 2 for k, name in enumerate(names)}
 
     def point(seed: int) -> Point:
+        sizes = {name: 2 + (k + seed) % 3 for k, name in enumerate(names)}
         return Point(right, sizes, RunningErrors(), _fraction, seed, lambda one, two: not apart(one, two))
 
     return Points(point)

@@ -6,12 +6,13 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from derive.calculus import Derivation
 from derive.errors import DeriveError
 from derive.mistakes import Place, identified_sizes
+from derive.mistakes.systematic import KINDS
 from derive.modes import names as committed
 from derive.modes import program as program_of
 from numeric.errors import NumericError
@@ -64,6 +65,10 @@ class Row:
     def equivalent(self) -> bool:
         """Whether it was proved to be no mistake."""
         return "equivalent" in self.verdicts.values()
+
+    def of(self, program: str) -> Row:
+        """The row with the program's name before the mistake's, for reports on several programs."""
+        return replace(self, mistake=f"{program}, {self.mistake}")
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,8 @@ def matrices(
     be, so that progress can be seen.
     """
     wide = {name: 1 if curated else 1 + len(program_of(name).definitions) // 6 for name in names}
+    if not set(names) <= set(committed()):
+        jobs = 1  # what was made in memory is known to this process alone
     tasks = [(name, curated, part, wide[name]) for name in names for part in range(wide[name])]
     jobs = min(jobs or _cores(), len(tasks))
     found = dict(zip(tasks, shown(_results(tasks, jobs), len(tasks)), strict=True))
@@ -164,9 +171,6 @@ def _results(tasks: Sequence[Task], jobs: int) -> Iterator[list[Row]]:
     if jobs <= 1:
         yield from map(_done, tasks)
         return
-    unknown = sorted({name for name, *_ in tasks} - set(committed()))
-    if unknown:
-        raise NumericError(f"{', '.join(unknown)} is known to this process alone; give --jobs 1")
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield from pool.map(_done, tasks)
 
@@ -189,6 +193,22 @@ def _cores() -> int:
 def as_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows as plain data."""
     return [{k: v for k, v in asdict(row).items() if k != "verdicts"} | row.verdicts for row in rows]
+
+
+def kinds_of(rows: Iterable[Row]) -> tuple[str, ...]:
+    """The kinds of mistakes that occur: the curated ones, then the systematic ones in their order."""
+    there = {row.kind for row in rows}
+    return tuple(kind for kind in ("curated", *KINDS) if kind in there)
+
+
+def missing(rows: Iterable[Row], checker: str, kind: str = "") -> int:
+    """How many wrong derivations a checker lets through, of one kind or of all."""
+    return sum(row.verdicts[checker] == "survived" for row in rows if not kind or row.kind == kind)
+
+
+def survivors(rows: Iterable[Row]) -> list[Row]:
+    """The wrong derivations that one of our checkers misses and need not."""
+    return [row for row in rows if any(row.verdicts[checker] == "survived" for checker in OURS)]
 
 
 def counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
