@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from derive.algebra.functions import has_kink
 from derive.modes import program, taken_apart
 from derive.proof.identities import scores_are_products
 from numeric.arguments import ACCUMULATION
@@ -24,6 +25,7 @@ from numeric.properties import (
     exact_of,
     exactly,
     gradient_error,
+    kinked,
     made_by,
     output_error,
     tangents,
@@ -222,4 +224,5 @@ def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     general = [p for p in any_program.properties if kernel.signature.gradients or not p.of_gradients]
     first_order = taken_apart(kernel.program)[1] == "backward"  # what is hidden may show in gradients of gradients
     hiding = biased.properties if first_order and "bias" in names else []
-    return (*general, *moving, *hiding, *(p for p in attention.properties if family and (products or not p.of_products)))
+    folded = kinked.properties if any(has_kink(d.value) for d in program(kernel.program).definitions) else []
+    return (*general, *moving, *hiding, *folded, *(p for p in attention.properties if family and (products or not p.of_products)))

@@ -90,7 +90,9 @@ def with_equal_sizes(program: Program, first: sp.Expr, second: sp.Expr) -> Progr
         own = {a: Axis(a.name, second) for a in expr.atoms(Axis) if a.size == first}
         return expr.xreplace({**own, first: second})
 
-    return _changed(program, resized, resized, lambda own: tuple(map(resized, own)))
+    parameters = tuple(replace(p, default=resized(p.default)) for p in program.parameters)
+    changed = _changed(program, resized, resized, lambda own: tuple(map(resized, own)))
+    return replace(changed, parameters=parameters)
 
 
 def _changed(

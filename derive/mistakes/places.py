@@ -115,7 +115,7 @@ def _check_parameters(wrong: Program) -> None:
     symbols = {s for v in values for s in v.atoms(sp.Symbol) if not isinstance(s, Axis) and not is_size(s)} - labels
     unknown = sorted(str(s) for s in symbols - {p.symbol for p in wrong.parameters})
     if unknown:
-        raise DerivationError(f"{wrong.name} reads {', '.join(unknown)}, which is no parameter of it")
+        raise DerivationError(f"it reads {', '.join(unknown)}, which is no parameter of {wrong.name}")
 
 
 def _with_inputs(wrong: Program, forward: Program) -> Program:
@@ -129,7 +129,7 @@ def _with_inputs(wrong: Program, forward: Program) -> Program:
     available |= {d.target.tensor: d.as_input() for d in forward.definitions}
     unknown = [str(t.name) for t in used if t not in known and t not in available]
     if unknown:
-        raise DerivationError(f"{wrong.name} reads {', '.join(unknown)}, which {forward.name} does not have")
+        raise DerivationError(f"it reads {', '.join(unknown)}, which {forward.name} does not have")
     return replace(wrong, inputs=(*wrong.inputs, *(available[t] for t in used if t not in known)))
 
 

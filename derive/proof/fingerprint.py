@@ -77,6 +77,12 @@ def where_defined(attempt: Callable[[int], Answer], seed: int) -> Answer:
     raise AlgebraError("no random point was found at which every root and quotient exists")
 
 
+def _fixed(*texts: str) -> Residue:
+    """A number that looks random and is always the same for the same texts, one for its exponent, one for its value."""
+    digests = [int.from_bytes(hashlib.blake2b(t.encode(), digest_size=16).digest(), "big") for t in texts]
+    return Residue(digests[0] % EXPONENTS, digests[1] % MODULUS)
+
+
 class FiniteField:
     """The arithmetic of residues for the interpreter; log and roots are unknown functions of their argument."""
 
@@ -97,7 +103,7 @@ class FiniteField:
         built: Residue | None = from_parts(value, self)
         if built is not None:
             return built
-        root = self.function(type(value))
+        root = _fixed(str(value), str(value))
         return root * root
 
     def function(self, function: type[sp.Function], *args: Residue) -> Residue:
@@ -106,12 +112,8 @@ class FiniteField:
             raise AlgebraError(f"{function.__name__} has no fingerprint: the elements of a finite field have no order")
         if function is sp.exp and args[0].exponent is not None:
             return Residue(None, pow(GENERATOR, args[0].exponent, MODULUS))
-        digests = [
-            int.from_bytes(hashlib.blake2b(f"{function.__name__} {parts}".encode(), digest_size=16).digest(), "big")
-            for parts in ([a.exponent for a in args], [a.value for a in args])
-        ]
-        known = all(a.exponent is not None for a in args)
-        return Residue(digests[0] % EXPONENTS if known else None, digests[1] % MODULUS)
+        drawn = _fixed(*(f"{function.__name__} {parts}" for parts in ([a.exponent for a in args], [a.value for a in args])))
+        return drawn if all(a.exponent is not None for a in args) else Residue(None, drawn.value)
 
     def power(self, base: Residue, exponent: sp.Rational) -> Residue:
         """An integer power; a negative one needs an invertible base."""

@@ -169,7 +169,7 @@ class Machine:
         arithmetic = self.arithmetic
         if isinstance(expr, Entry):
             return self._entry(expr)
-        if expr.is_number and not expr.has(sp.core.function.AppliedUndef):
+        if expr.is_number and not any(map(_is_declared, expr.atoms(sp.Function))):
             constant = arithmetic.number(expr)
             return lambda at: constant
         if isinstance(expr, Axis):
@@ -410,6 +410,11 @@ def _nested(entries: dict[tuple[int, ...], Number], shape: list[int], prefix: tu
     if len(prefix) == len(shape):
         return entries[prefix]
     return [_nested(entries, shape, (*prefix, k)) for k in range(shape[len(prefix)])]
+
+
+def _is_declared(function: sp.Function) -> bool:
+    """Whether a function's value is known from what a program says of it, and not from SymPy."""
+    return isinstance(function, sp.core.function.AppliedUndef) or definition_of(function) is not None
 
 
 def _is_list(nested: Nested) -> bool:

@@ -11,10 +11,10 @@ import numpy as np
 
 from derive.calculus import Derivation
 from derive.errors import LoweringError
-from derive.forward.program import Program
+from derive.forward.program import Program, unused
 from derive.forward.softmax import recognise
 from derive.lower import dense
-from derive.lower.arrays import Scalar
+from derive.lower.arrays import Node, Positions, mentioned, walk
 from derive.modes import program as program_of
 from derive.printers.module import module_source
 from numeric.arguments import ACCUMULATION
@@ -45,8 +45,8 @@ class MutantKernel(Kernel):
 
     def __init__(self, program: str, wrong: Derivation) -> None:
         super().__init__(program, "numpy")
-        made = dense(_with_all_inputs(wrong))
-        constant = [s.name for s in (*made.forward, *made.backward) if isinstance(s.node, Scalar)]
+        made = dense(_with_all_inputs(_apart_from_sizes(wrong)))
+        constant = [s.name for s in (*made.forward, *made.backward) if not _reads(s.node)]
         if constant:
             raise LoweringError(f"{program}: {', '.join(constant)} became a constant, which has no array form")
         source = module_source(made, made.operations, "numpy", formulas=False)
@@ -69,6 +69,20 @@ class MutantKernel(Kernel):
 
     def _code(self, backend_name: str) -> ModuleType:
         return self.code
+
+
+def _reads(node: Node) -> bool:
+    """Whether a node is made from an array, or from positions."""
+    return bool(mentioned(node)) or any(isinstance(part, Positions) for part in walk(node))
+
+
+def _apart_from_sizes(wrong: Derivation) -> Derivation:
+    """With other names for defined tensors that are called like a size, which a mistake may be the first to need."""
+    sizes = {str(size) for given in wrong.forward.inputs for size in given.tensor.shape}
+    taken = wrong.forward.names | wrong.derived.names | sizes
+    clashing = [d.name for d in (*wrong.forward.definitions, *wrong.derived.definitions) if d.name in sizes]
+    names = {name: unused(f"{name}_tensor", taken) for name in clashing}
+    return replace(wrong, forward=wrong.forward.renamed(names), derived=wrong.derived.renamed(names))
 
 
 def _with_all_inputs(wrong: Derivation) -> Derivation:
