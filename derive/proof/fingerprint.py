@@ -29,7 +29,7 @@ EXPONENTS = 2**61 - 1
 MODULUS = 66 * EXPONENTS + 1
 """The field of values, a prime p = 3 mod 4 of which the exponent group's order divides p − 1."""
 
-POSITIONS = 5
+POSITIONS = 3
 """Positions, buckets and documents are drawn below this."""
 
 GENERATOR = pow(2, 66, MODULUS)
@@ -161,6 +161,7 @@ def random_point(
     *,
     arithmetic: Arithmetic | None = None,
     draw: Callable[[random.Random], Number] | None = None,
+    draw_parameter: Callable[[random.Random], Number] | None = None,
     visible: float = 0.7,
     hiding: float = 0.0,
 ) -> tuple[dict[str, Nested], dict[str, Number]]:
@@ -172,9 +173,10 @@ def random_point(
     """
     draw = draw or random_residue
     machine = Machine(program, arithmetic or FiniteField(), dict(sizes))
-    parameters = {p.name: draw(chance) for p in program.parameters if not p.symbol.is_integer}
+    measure = draw_parameter or draw
+    parameters = {p.name: measure(chance) for p in program.parameters if not p.symbol.is_integer}
     counts = (p for p in program.parameters if p.symbol.is_integer and p.default.is_Integer)
-    parameters |= {p.name: int(p.default) + chance.randrange(3) for p in counts}  # no further from their default
+    parameters |= {p.name: int(p.default) + chance.choice((0, 0, 1, 2)) for p in counts}
     machine.take_parameters(parameters)
     inputs: dict[str, Nested] = {}
     stretches, at, tries = _stretches(program), 0, 0
@@ -223,7 +225,7 @@ def _drawn(
     if given.tensor.boolean:
         return filled(shape, lambda: int(chance.random() < visible))
     if given.tensor.discrete:
-        return filled(shape, partial(chance.randrange, -1 if given.negative else 0, below(given, sizes)))
+        return filled(shape, partial(chance.randrange, -1 if given.negative or given.below is None else 0, below(given, sizes)))
     if hiding and given.tensor.values == "extended":
         return filled(shape, lambda: -sp.oo if chance.random() < hiding else draw(chance))
     return filled(shape, partial(draw, chance))

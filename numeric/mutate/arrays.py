@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from types import ModuleType
 from typing import Any
 
@@ -103,7 +104,7 @@ def property_tests(kernel: Kernel) -> bool:
 def finite_differences(kernel: Kernel) -> bool:
     """Whether differences of the kernel's own forward pass contradict its gradients."""
     prop = Property("", "", finite_differences_agree)
-    return any(_refused_by(prop, kernel, s) for s in samples(kernel))
+    return any(_refused_by(prop, kernel, s) for s in islice(samples(kernel), 4))
 
 
 def _refused_by(prop: Property, kernel: Kernel, sample: Sample) -> bool:
@@ -115,13 +116,18 @@ def _refused_by(prop: Property, kernel: Kernel, sample: Sample) -> bool:
 
 
 def samples(kernel: Kernel) -> Iterator[Sample]:
-    """Square arrays; distinct sizes with every optional input and parameters of one's own; distinct sizes alone."""
+    """Square arrays; distinct sizes with every optional input and parameters of one's own; distinct sizes alone, the
+    other way round; then the same with other numbers, for the mistakes that the first ones do not show.
+    """
     optional = tuple(s.name for s in kernel.signature.inputs if s.optional)
-    parameters = _parameters(program_of(kernel.program))
+    whole = {"given": optional, "parameters": _parameters(program_of(kernel.program))}
+    backwards = _sample(kernel, sizes=dict(zip(kernel.signature.sizes, _lengths(kernel)[::-1], strict=True)))
     yield _square(kernel)
-    yield _sample(kernel, given=optional, parameters=parameters, seed=2)
-    yield _sample(kernel)
-    yield _sample(kernel, given=optional, parameters=parameters, seed=3, leading=(2,))
+    yield _sample(kernel, seed=2, positions=3, **whole)
+    yield backwards
+    yield _sample(kernel, seed=3, positions=2, leading=(2,), **whole)
+    yield replace(backwards, seed=4, leading=(3,), given=optional)
+    yield _sample(kernel, seed=5, leading=(3,), **whole)
 
 
 def _parameters(program: Program) -> dict[str, Any]:
@@ -133,9 +139,14 @@ def _parameters(program: Program) -> dict[str, Any]:
 
 def _sample(kernel: Kernel, *, sizes: Mapping[str, int] | None = None, **given: Any) -> Sample:
     """A sample of pairwise distinct sizes, small ones where there are many."""
-    names = kernel.signature.sizes
-    own = {size: k + (2 if len(names) > 4 else 3) for k, size in enumerate(names)}
+    own = dict(zip(kernel.signature.sizes, _lengths(kernel), strict=True))
     return Sample(kernel.program, {**own, **(sizes or {})}, **{"seed": 1, **given})
+
+
+def _lengths(kernel: Kernel) -> list[int]:
+    count = len(kernel.signature.sizes)
+    least = 2 if count > 4 else 3
+    return list(range(least, least + count))
 
 
 def _square(kernel: Kernel, length: int = 0) -> Sample:

@@ -25,7 +25,7 @@ from derive.proof.interpreter import HIDDEN, Machine, OutsideError
 from derive.proof.prover import split_exponential
 from derive.proof.refuter import apart
 
-POINTS = 8
+POINTS = 16
 """How many random points are tried before a checker gives up; a wrong program agrees at one only by accident."""
 
 Entries = dict[tuple[int, ...], Number]
@@ -41,12 +41,15 @@ class Point:
         sizes: Mapping[str, int],
         arithmetic: Arithmetic,
         draw: Callable[[random.Random], Number],
+        measure: Callable[[random.Random], Number],
         seed: int,
         same: Same,
     ) -> None:
         whole = joined(right.forward, right.derived)
         chance = random.Random(seed)
-        inputs, parameters = random_point(whole, sizes, chance, arithmetic=arithmetic, draw=draw, hiding=0.2)
+        inputs, parameters = random_point(
+            whole, sizes, chance, arithmetic=arithmetic, draw=draw, draw_parameter=measure, hiding=0.2
+        )
         self.outputs = {o.name for o in (*right.forward.outputs, *right.derived.outputs)}
         self.inputs = [i.tensor for i in right.forward.inputs]
         self.same = same
@@ -126,8 +129,9 @@ def rational_points(right: Derivation) -> Points:
     names = list(small_sizes(right.forward, 0))
 
     def point(seed: int) -> Point:
-        sizes = {name: 2 + (k + seed) % 3 for k, name in enumerate(names)}
-        return Point(right, sizes, RunningErrors(), _fraction, seed, lambda one, two: not apart(one, two))
+        least, most = (3, 6) if len(names) < 6 else (2, 4)  # wide programs take long to evaluate
+        sizes = {name: least + (k + seed) % (most - least + 1) for k, name in enumerate(names)}
+        return Point(right, sizes, RunningErrors(), _fraction, _positive, seed, lambda one, two: not apart(one, two))
 
     return Points(point)
 
@@ -137,13 +141,18 @@ def field_points(right: Derivation) -> Points:
 
     def point(seed: int) -> Point:
         sizes = small_sizes(right.forward, seed)
-        return Point(right, sizes, FiniteField(), random_residue, seed, lambda one, two: bool(one == two))
+        return Point(right, sizes, FiniteField(), random_residue, random_residue, seed, lambda one, two: bool(one == two))
 
     return Points(point)
 
 
 def _fraction(chance: random.Random) -> Fraction:
-    return Fraction(chance.choice((-1, 1)) * chance.randint(1, 7), 4)
+    return chance.choice((-1, 1)) * _positive(chance)
+
+
+def _positive(chance: random.Random) -> Fraction:
+    """A parameter: some are bases of powers."""
+    return Fraction(chance.randint(1, 7), 4)
 
 
 def told_apart(points: Points, wrong: Derivation) -> bool | None:
