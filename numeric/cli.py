@@ -159,9 +159,7 @@ def verify(
     raise typer.Exit(_exit_code(findings))
 
 
-def _mutated(
-    names: list[str] | None, format: Report, mode: Mode, curated: bool, jobs: int, out: Path | None
-) -> int:
+def _mutated(names: list[str] | None, format: Report, mode: Mode, curated: bool, jobs: int, out: Path | None) -> int:
     """Hold every mistake in the programs against every checker; 1 where one is missed that must not be."""
     import json
     from collections.abc import Iterable
@@ -170,7 +168,7 @@ def _mutated(
     from rich.progress import track
 
     from derive.forward import names as catalogue
-    from numeric.mutate import Row, as_records, failures, matrices
+    from numeric.mutate import as_records, failures, matrices
     from numeric.terminal import console
 
     if format == "junit":

@@ -225,4 +225,5 @@ def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     first_order = taken_apart(kernel.program)[1] == "backward"  # what is hidden may show in gradients of gradients
     hiding = biased.properties if first_order and "bias" in names else []
     folded = kinked.properties if any(has_kink(d.value) for d in program(kernel.program).definitions) else []
-    return (*general, *moving, *hiding, *folded, *(p for p in attention.properties if family and (products or not p.of_products)))
+    own = [p for p in attention.properties if family and (products or not p.of_products)]
+    return (*general, *moving, *hiding, *folded, *own)

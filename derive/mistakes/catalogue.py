@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sympy as sp
 
-from derive.algebra.tensors import is_gate
 from derive.algebra.binders import rewrite
+from derive.algebra.tensors import is_gate
 from derive.calculus import Derivation
 from derive.errors import DefinitionError
 from derive.mistakes.changes import (
@@ -24,7 +24,6 @@ from derive.mistakes.changes import (
     twice,
 )
 from derive.mistakes.mistake import Mistake, applies
-
 
 
 def _hidden_at_the_cap(value: sp.Expr) -> sp.Expr:
@@ -231,8 +230,8 @@ MISTAKES: tuple[Mistake, ...] = (
         breaks="dS",
         belief="The averages of the last layer are still in memory, and have the right shape.",
         why=(
-            "Going backward, the last layer is the one above. Its averages belong to its own weights and outputs; those "
-            "of this layer have to be computed anew."
+            "Going backward, the last layer is the one above. Its averages belong to its own weights and outputs; "
+            "those of this layer have to be computed anew."
         ),
         change=at("dS", instead("r8", "r5")),
         program="encoder_decoder_block",
@@ -302,8 +301,8 @@ MISTAKES: tuple[Mistake, ...] = (
         breaks="M",
         belief="Causal means the keys up to the query's position.",
         why=(
-            "Two conventions have that name, and they differ where queries and keys differ in number. Both passes agree "
-            "with each other, and with nobody who uses the other one."
+            "Two conventions have that name, and they differ where queries and keys differ in number. Both passes "
+            "agree with each other, and with nobody who uses the other one."
         ),
         change=at("M", replaced("offset", lambda _: sp.S.Zero)),
         program="causal_attention",
@@ -325,8 +324,8 @@ MISTAKES: tuple[Mistake, ...] = (
         breaks="A",
         belief="Softmax turns the scores into weights that sum to one.",
         why=(
-            "The weights of each query do. Over the whole matrix, queries compete with each other; the gradients of that "
-            "are right, and of a program that nobody asked for."
+            "The weights of each query do. Over the whole matrix, queries compete with each other; the gradients of "
+            "that are right, and of a program that nobody asked for."
         ),
         change=together(at("A", sum_wider("i")), at("L", sum_wider("i"))),
         place="together",

@@ -112,7 +112,8 @@ class FiniteField:
             raise AlgebraError(f"{function.__name__} has no fingerprint: the elements of a finite field have no order")
         if function is sp.exp and args[0].exponent is not None:
             return Residue(None, pow(GENERATOR, args[0].exponent, MODULUS))
-        drawn = _fixed(*(f"{function.__name__} {parts}" for parts in ([a.exponent for a in args], [a.value for a in args])))
+        parts = [a.exponent for a in args], [a.value for a in args]
+        drawn = _fixed(*(f"{function.__name__} {part}" for part in parts))
         return drawn if all(a.exponent is not None for a in args) else Residue(None, drawn.value)
 
     def power(self, base: Residue, exponent: sp.Rational) -> Residue:
@@ -140,7 +141,7 @@ class FiniteField:
         return Residue(first, value)
 
     def compared(self, value: Residue) -> sp.Expr:
-        """Residues have no order; all that a condition may ask is whether they are finite, and which whole number they are."""
+        """Residues have no order; a condition may ask whether they are finite, and which whole number they are."""
         if isinstance(value, Hiding):
             return -sp.oo
         return sp.Integer(value.value if 2 * value.value < MODULUS else value.value - MODULUS)
@@ -225,7 +226,8 @@ def _drawn(
     if given.tensor.boolean:
         return filled(shape, lambda: int(chance.random() < visible))
     if given.tensor.discrete:
-        return filled(shape, partial(chance.randrange, -1 if given.negative or given.below is None else 0, below(given, sizes)))
+        least = -1 if given.negative or given.below is None else 0
+        return filled(shape, partial(chance.randrange, least, below(given, sizes)))
     if hiding and given.tensor.values == "extended":
         return filled(shape, lambda: -sp.oo if chance.random() < hiding else draw(chance))
     return filled(shape, partial(draw, chance))
@@ -271,8 +273,8 @@ def agree(left: Program, right: Program, sizes: Mapping[str, int], seed: int) ->
     return [n for n in names if values[0][n] != values[1][n]]
 
 
-def small_sizes(program: Program, seed: int) -> dict[str, int]:
-    """Pairwise distinct sizes of at least 2 for every size of a program, so that swapped axes show.
+def small_sizes(program: Program, seed: int, least: int = 2) -> dict[str, int]:
+    """Pairwise distinct sizes for every size of a program, none below the least, so that swapped axes show.
 
     Sizes under a root are squares, so that the root is rational; the axes of roots of tensors are short, because half
     of a finite field has no root.
@@ -291,7 +293,7 @@ def small_sizes(program: Program, seed: int) -> dict[str, int]:
         if any(p.exp.is_Rational and p.exp.q == 2 and p.base.atoms(Entry) for p in d.value.atoms(sp.Pow))
     ]
     others = [n for n in names if n not in squares]
-    free = [k for k in range(2, 7 + len(names)) if k not in squares.values()][: max(len(others), 5)]
+    free = [k for k in range(least, least + 5 + len(names)) if k not in squares.values()][: max(len(others), 5)]
     rowed = [n for n in others if any(n == str(a.size) for d in roots for a in d.axes)]
     short = dict(zip(rowed, free, strict=False))
     rest = [n for n in others if n not in short]

@@ -30,6 +30,7 @@ Evaluate = Callable[[At], Number]
 HIDDEN = object()
 """The value of a product that a 0/1 factor hides: 0 in sums, and times anything still hidden, NaN included."""
 
+
 class OutsideError(AlgebraError):
     """A tensor is read at an index that it does not have."""
 
@@ -222,7 +223,8 @@ class Machine:
 
     def _entry(self, expr: Entry) -> Evaluate:
         entries, indices = self.tensors[str(expr.tensor.name)], expr.indices
-        if all(isinstance(index, Axis) and index.size == size for index, size in zip(indices, expr.tensor.shape)):
+        sizes = expr.tensor.shape
+        if all(isinstance(index, Axis) and index.size == size for index, size in zip(indices, sizes, strict=True)):
             return lambda at: entries[tuple([at[index] for index in indices])]
         places = [self._place(index) for index in indices]
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 import sympy as sp
 
-from derive.algebra import Delta, Entry, Tensor, Term, from_terms, terms_of
+from derive.algebra import Delta, Entry, Indicator, Tensor, Term, from_terms, terms_of
 from derive.algebra.binders import rewrite
 from derive.algebra.functions import QuarterTurn
 from derive.algebra.terms import merge
@@ -94,7 +94,7 @@ def _reduced(difference: sp.Expr, identity: Identity, rewrites: list[str]) -> sp
     split = rewrite(difference, split_exponential)
     if split != difference:
         rewrites.append("exp(x + y) = exp x · exp y")
-    return _normal(split, identity.axioms, rewrites)
+    return by_axioms(split, identity.axioms, rewrites)
 
 
 def split_exponential(expr: sp.Expr) -> sp.Expr:
@@ -104,8 +104,9 @@ def split_exponential(expr: sp.Expr) -> sp.Expr:
     return expr
 
 
-def _normal(expr: sp.Expr, axioms: Sequence[Axiom], rewrites: list[str]) -> sp.Expr:
-    """The canonical form modulo axioms."""
+def by_axioms(expr: sp.Expr, axioms: Sequence[Axiom], rewrites: list[str] | None = None) -> sp.Expr:
+    """The canonical form modulo axioms; what was done is added to the rewrites."""
+    rewrites = [] if rewrites is None else rewrites
     while True:
         closed = from_terms(done for term in terms_of(expr) for done in _by_axioms(term, axioms, rewrites))
         if closed == expr:
@@ -178,6 +179,22 @@ def inverse_of(left: Tensor, right: Tensor) -> Axiom:
         return term
 
     return Axiom(f"{right.name}ᵀ is the inverse of {left.name}", apply)
+
+
+def no_jump_at_zero() -> Axiom:
+    """X · [x ≥ 0] = x · [x > 0], and the same of max(x, 0): where the two conditions differ, the product is 0."""
+
+    def apply(term: Term) -> Term:
+        for base, power in term.powers.items():
+            condition = base.args[0] if isinstance(base, Indicator) else None
+            if isinstance(condition, sp.Ge) and condition.rhs == 0:
+                x = condition.lhs
+                if any(term.powers.get(factor, sp.S.Zero).is_positive for factor in (x, sp.Max(x, 0))):
+                    rest = {b: p for b, p in term.powers.items() if b != base}
+                    return Term(term.coefficient, merge(rest, {Indicator(x > 0): power}), term.bound)
+        return term
+
+    return Axiom("x · [x ≥ 0] = x · [x > 0]", apply)
 
 
 def rows_sum_to_one(tensor: Tensor) -> Axiom:

@@ -5,6 +5,7 @@ same outputs and gradients; all others are wrong, and the property tests have to
 stands beside that, to show what it lets through.
 """
 
+from numeric.mutate.mutants import Mutant, mutants
 from numeric.mutate.rows import (
     CHECKERS,
     OURS,
@@ -17,7 +18,6 @@ from numeric.mutate.rows import (
     matrices,
     matrix,
 )
-from numeric.mutate.mutants import Mutant, mutants
 
 __all__ = [
     "CHECKERS",

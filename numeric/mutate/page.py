@@ -51,7 +51,14 @@ def write_page(directory: Path, matrices: Matrices) -> Path:
 def checkers_page(matrices: Matrices) -> str:
     """The page as Markdown."""
     rows = [row.of(name) for name, found in matrices.items() for row in found]
-    parts = (_head(matrices, rows), _matrix(rows), _practice(rows), _curated(matrices), _limits(rows), _programs(matrices))
+    parts = (
+        _head(matrices, rows),
+        _matrix(rows),
+        _practice(rows),
+        _curated(matrices),
+        _limits(rows),
+        _programs(matrices),
+    )
     return "\n".join(line for part in parts for line in part)
 
 
@@ -61,14 +68,15 @@ def _head(matrices: Matrices, rows: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield "Made by `backprove verify --mutate --out docs/generated`; do not edit."
     yield ""
-    yield f"In {len(matrices)} programs, {len(rows):,} mistakes were made, one at a time: {_number(wrong, 'curated')} of a"
-    yield "list of beliefs that people hold, and every small change to every definition of both passes. The prover shows"
-    yield f"that {len(rows) - len(wrong):,} of them change nothing; {len(wrong):,} are wrong:"
+    listed = _number(wrong, "curated")
+    yield f"In {len(matrices)} programs, {len(rows):,} mistakes were made, one at a time: {listed} of a list of beliefs"
+    yield "that people hold, and every small change to every definition of both passes. The prover shows that"
+    yield f"{len(rows) - len(wrong):,} of them change nothing; {len(wrong):,} are wrong:"
     yield ""
     for place, words in PLACES.items():
         yield f"- {sum(row.place == place for row in wrong):,} {words}."
     yield ""
-    yield "Each was then put to each checker. A checker *sees* a mistake if it would have refused the code or the formula."
+    yield "Each was put to each checker, which *sees* the mistake if it would have refused the code or the formula."
     yield ""
 
 
@@ -93,7 +101,7 @@ def _matrix(rows: Sequence[Row]) -> Iterator[str]:
     yield "- *fingerprint*: a random point of a finite field at which they differ."
     yield "- *property tests*: what `backprove verify` checks of code that runs, on a handful of small samples."
     yield "- *finite differences*: of the code's own forward pass."
-    yield "- *blind*: it noticed nothing, and in principle cannot; *not asked*: there is nothing that it could be asked about."
+    yield "- *blind*: it noticed nothing, and in principle cannot; *not asked*: there is nothing to ask it about."
     yield ""
 
 
@@ -144,7 +152,7 @@ def _limits(rows: Sequence[Row]) -> Iterator[str]:
         yield f"  {_listed(others)}."
     yield "- The prover refutes at rational points, and the fingerprint where a finite field has the functions that a"
     yield "  program uses: a maximum of real numbers has none there."
-    yield "- Code is run where there is code: a mistake without an array form is left to the prover and the fingerprint."
+    yield "- Code is run where there is code: what has no array form is left to the prover and the fingerprint."
     yield "- A comparison with gradients that are known to be right sees nothing that the inputs do not show: above."
     yield ""
     missed = survivors(rows)

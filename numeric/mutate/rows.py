@@ -16,7 +16,7 @@ from derive.mistakes.systematic import KINDS
 from derive.modes import names as committed
 from derive.modes import program as program_of
 from numeric.errors import NumericError
-from numeric.mutate.arrays import COMMON_PRACTICE, NUMERIC, Asked, MutantKernel
+from numeric.mutate.arrays import COMMON_PRACTICE, NUMERIC, MutantKernel
 from numeric.mutate.mutants import Mutant, mutants
 from numeric.mutate.symbolic import (
     Points,
@@ -31,7 +31,7 @@ from numeric.oracle import derivation_of
 Verdict = Literal["killed", "survived", "equivalent", "blind", "–"]
 """What a checker says of a mutant.
 
-*blind*: it noticed nothing, and in principle cannot. –: it cannot be asked, because the mutant has no form that it takes.
+*blind*: it noticed nothing, and in principle cannot. –: it cannot be asked, because it takes no such mutant.
 """
 
 PRACTICE = tuple(COMMON_PRACTICE)

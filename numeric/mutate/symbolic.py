@@ -22,7 +22,7 @@ from derive.mistakes import identified_sizes
 from derive.proof.arithmetic import Arithmetic, Number, RunningErrors, UndefinedError
 from derive.proof.fingerprint import FiniteField, random_point, random_residue, small_sizes, where_defined
 from derive.proof.interpreter import HIDDEN, Machine, OutsideError
-from derive.proof.prover import split_exponential
+from derive.proof.prover import by_axioms, no_jump_at_zero, split_exponential
 from derive.proof.refuter import apart
 
 POINTS = 16
@@ -117,10 +117,16 @@ class Points:
         self.make = make
         self.made: list[Point] = []
 
+    def _defined(self, seed: int) -> Point:
+        try:
+            return self.make(seed)
+        except ZeroDivisionError:
+            raise UndefinedError("a parameter divides by 0 at this point") from None
+
     def __iter__(self) -> Iterator[Point]:
         for number in range(POINTS):
             if number == len(self.made):
-                self.made.append(where_defined(self.make, number))
+                self.made.append(where_defined(self._defined, number))
             yield self.made[number]
 
 
@@ -138,10 +144,13 @@ def rational_points(right: Derivation) -> Points:
 
 def field_points(right: Derivation) -> Points:
     """Random points of a finite field, at pairwise distinct sizes."""
+    names = small_sizes(right.forward, 0)
 
     def point(seed: int) -> Point:
-        sizes = small_sizes(right.forward, seed)
-        return Point(right, sizes, FiniteField(), random_residue, random_residue, seed, lambda one, two: bool(one == two))
+        sizes = small_sizes(right.forward, seed, 2 if len(names) > 5 else 3)
+        return Point(
+            right, sizes, FiniteField(), random_residue, random_residue, seed, lambda one, two: bool(one == two)
+        )
 
     return Points(point)
 
@@ -168,7 +177,13 @@ def equal_definitions(right: Derivation, wrong: Derivation) -> bool:
     ours, theirs = _by_name(right), _by_name(wrong)
     if identified_sizes(right, wrong) or ours.keys() != theirs.keys():
         return False
-    return all(canonical(d.value - theirs[n].value) == 0 for n, d in ours.items() if d != theirs[n])
+    return all(_vanishes(d.value - theirs[n].value) for n, d in ours.items() if d != theirs[n])
+
+
+def _vanishes(difference: sp.Expr) -> bool:
+    """Whether a difference is 0 in canonical form, a product with a jump where it is 0 being none."""
+    rest = canonical(difference)
+    return bool(rest == 0 or canonical(by_axioms(rest, [no_jump_at_zero()])) == 0)
 
 
 def equal_outputs(right: Derivation, wrong: Derivation) -> bool:
@@ -182,9 +197,9 @@ def equal_outputs(right: Derivation, wrong: Derivation) -> bool:
             reached.add(name)
     outputs = {o.name: o for o in (*right.forward.outputs, *right.derived.outputs)}
     return all(
-        canonical(_written_out(outputs[n].entry, ours, reached) - _written_out(outputs[n].entry, theirs, reached)) == 0
-        for n in outputs
-        if n in reached
+        _vanishes(_written_out(output.entry, ours, reached) - _written_out(output.entry, theirs, reached))
+        for name, output in outputs.items()
+        if name in reached
     )
 
 
