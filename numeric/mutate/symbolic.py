@@ -8,21 +8,22 @@ evaluated again, up to the first output that comes out otherwise.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import sympy as sp
 
-from derive.algebra import canonical
+from derive.algebra import Entry, canonical
 from derive.algebra.binders import rewrite
 from derive.calculus import Derivation, joined
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, unfolded
+from derive.forward.softmax import recognise
 from derive.mistakes import identified_sizes
 from derive.proof.arithmetic import Arithmetic, Number, RunningErrors, UndefinedError
 from derive.proof.fingerprint import FiniteField, random_point, random_residue, small_sizes, where_defined
 from derive.proof.interpreter import HIDDEN, Machine, OutsideError
-from derive.proof.prover import by_axioms, no_jump_at_zero, split_exponential
+from derive.proof.prover import Axiom, by_axioms, no_jump_at_zero, rows_sum_to_one, split_exponential
 from derive.proof.refuter import apart
 
 POINTS = 16
@@ -180,35 +181,67 @@ def equal_definitions(right: Derivation, wrong: Derivation) -> bool:
     return all(_vanishes(d.value - theirs[n].value) for n, d in ours.items() if d != theirs[n])
 
 
-def _vanishes(difference: sp.Expr) -> bool:
-    """Whether a difference is 0 in canonical form, a product with a jump where it is 0 being none."""
-    rest = canonical(difference)
-    return bool(rest == 0 or canonical(by_axioms(rest, [no_jump_at_zero()])) == 0)
+REACH = 4
+"""How many definitions a mistake may change, and how many are written out, before a proof of equality is given up."""
 
 
 def equal_outputs(right: Derivation, wrong: Derivation) -> bool:
-    """Whether every output and gradient has one canonical form for all sizes, what the mistake reaches written out."""
+    """Whether every output and gradient is proved to be the same for all sizes.
+
+    Definition by definition, with what the mistake changed so far written out: where a definition comes out as it was,
+    nothing after it is changed by it. That a shift of a row of scores changes no weights is found that way; that the
+    gradients of such a row sum to 0, from Σ A = 1, which supposes that every query sees a key.
+    """
     ours, theirs = _by_name(right), _by_name(wrong)
-    if identified_sizes(right, wrong):
+    outputs = {o.name for o in (*right.forward.outputs, *right.derived.outputs)}
+    if identified_sizes(right, wrong) or not outputs <= theirs.keys():
         return False
-    reached: set[str] = set()
-    for name, definition in (*ours.items(), *theirs.items()):
-        if ours.get(name) != theirs.get(name) or _read(definition) & reached:
-            reached.add(name)
-    outputs = {o.name: o for o in (*right.forward.outputs, *right.derived.outputs)}
-    return all(
-        _vanishes(_written_out(output.entry, ours, reached) - _written_out(output.entry, theirs, reached))
-        for name, output in outputs.items()
-        if name in reached
-    )
+    softmaxes = [d.target.tensor for d in right.forward.definitions if (s := recognise(d)) and s.beside == 0]
+    axioms = [no_jump_at_zero(), *map(rows_sum_to_one, softmaxes)]
+    derived = [d for d in right.derived.definitions if theirs.get(d.name) == d]
+    changed: set[str] = set()
+    for name, definition in theirs.items():
+        known = ours.get(name)
+        if known == definition and not _read(definition) & changed:
+            continue
+        if known is None or not _proved_equal(
+            _written_out(known.value, ours, changed), _written_out(definition.value, theirs, changed), derived, axioms
+        ):
+            changed.add(name)
+        if changed & outputs or len(changed) > REACH:
+            return False
+    return True
+
+
+def _proved_equal(left: sp.Expr, right: sp.Expr, derived: Sequence[Definition], axioms: Sequence[Axiom]) -> bool:
+    """Whether a difference vanishes, once some cotangents are written out: the last first, as they build on the others.
+
+    A cotangent is written out only if it is the same in both programs.
+    """
+    rest = left - right
+    for _ in range(REACH):
+        if _vanishes(rest, axioms):
+            return True
+        read = {e.base for e in rest.atoms(Entry)}
+        last = next((d for d in reversed(derived) if d.target.base in read), None)
+        if last is None:
+            return False
+        rest = unfolded(rest, [last])
+    return _vanishes(rest, axioms)
+
+
+def _vanishes(difference: sp.Expr, axioms: Sequence[Axiom] = ()) -> bool:
+    """Whether a difference is 0 in canonical form, modulo axioms."""
+    rest = canonical(difference)
+    return bool(rest == 0 or canonical(by_axioms(rest, axioms or [no_jump_at_zero()])) == 0)
 
 
 def _by_name(derivation: Derivation) -> dict[str, Definition]:
     return {d.name: d for d in (*derivation.forward.definitions, *derivation.derived.definitions)}
 
 
-def _written_out(value: sp.Expr, known: Mapping[str, Definition], reached: set[str]) -> sp.Expr:
-    definitions = [known[name] for name in known if name in reached]
+def _written_out(value: sp.Expr, known: Mapping[str, Definition], changed: set[str]) -> sp.Expr:
+    definitions = [known[name] for name in changed if name in known]
     while (longer := unfolded(value, definitions)) != value:
         value = longer
-    return rewrite(value, split_exponential)
+    return rewrite(value, lambda e: split_exponential(sp.exp(canonical(e.args[0]))) if isinstance(e, sp.exp) else e)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from derive.calculus import backward
 from derive.forward import names, program
 from derive.mistakes import MISTAKES, made_in
-from derive.mistakes.changes import at, replaced, times
+from derive.mistakes.changes import at, drop_term, replaced, times
 from derive.mistakes.systematic import KINDS, systematic
 from numeric.cli import app
 from numeric.mutate import CHECKERS, OURS, PRACTICE, Row, arrays, as_records, counts, failures, matrices, matrix
@@ -97,6 +97,16 @@ def test_equivalence_is_proved_and_not_listed() -> None:
         assert told_apart(rational_points(right), wrong) is not equal
     nothing = made_in("backward", at("dQ", times(1)), right)
     assert equal_definitions(right, nothing)
+
+
+def test_a_bias_of_keys_is_proved_to_change_nothing() -> None:
+    """It adds one number to each row of scores: no weight moves, and its own gradient is a sum over dS, which is 0."""
+    right = backward(program("gpt_block"))
+    lost = made_in("together", at("K", drop_term("b_K")), right)
+    assert equal_outputs(right, lost)
+    assert not equal_outputs(right, made_in("together", at("V", drop_term("b_V")), right))
+    assert equal_outputs(right, made_in("backward", at("db_K", times(-1)), right))
+    assert not equal_outputs(right, made_in("backward", at("db_V", times(-1)), right))
 
 
 def test_points_tell_a_parameter_from_its_default() -> None:
