@@ -13,7 +13,10 @@ from derive.errors import DeriveError
 from numeric.errors import NumericError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from derive.forward import Program
+    from numeric.mutate import Row
     from numeric.verify import Finding
 
 app = typer.Typer(
@@ -135,12 +138,19 @@ def verify(
         bool, typer.Option("--rigorous", help="Hold results against rigorous balls too; needs python-flint.")
     ] = False,
     mutate: Annotated[bool, typer.Option("--mutate", help="Check the checkers: which mistakes does each see?")] = False,
+    curated: Annotated[bool, typer.Option("--curated", help="With --mutate: only the listed mistakes.")] = False,
+    jobs: Annotated[int, typer.Option(min=0, help="With --mutate: how many processes; 0 for one a core.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="With --mutate: write the page checkers.md there.")] = None,
 ) -> None:
     """Check every identity and property of every program, and say how sure each result is."""
     if mutate:
         if backend or only or rigorous:
             raise NumericError("--mutate asks every checker, on NumPy: leave out --backend, --only and --rigorous")
-        raise typer.Exit(_mutated(names or ["attention"], format, mode))
+        if out is not None and (names or curated):
+            raise NumericError("the page is about all programs and all mistakes: leave out names and --curated")
+        raise typer.Exit(_mutated(names, format, mode, curated, jobs, out))
+    if curated or jobs or out is not None:
+        raise NumericError("--curated, --jobs and --out are for --mutate")
     from numeric import reports
     from numeric.terminal import console, show_findings
 
@@ -186,23 +196,53 @@ def prove(
     raise typer.Exit(HOLDS if any(v.as_stated for v in verdicts) else NOTHING_CHECKED)
 
 
-def _mutated(names: list[str], format: Report, mode: Mode) -> int:
-    """Print every mistake in the programs' gradients against every checker; 1 where a property test misses one."""
+def _mutated(names: list[str] | None, format: Report, mode: Mode, curated: bool, jobs: int, out: Path | None) -> int:
+    """Hold every mistake in the programs against every checker; 1 where one is missed that must not be."""
     import json
+    from collections.abc import Iterable
+    from functools import partial
 
-    from numeric.mutate import as_records, matrix
-    from numeric.terminal import console, show_matrix
+    from rich.progress import track
+
+    from derive.forward import names as catalogue
+    from numeric.mutate import as_records, failures, matrices
+    from numeric.terminal import console
 
     if format == "junit":
         raise NumericError("the matrix of mistakes is a table or JSON: --format table or --format json")
-    rows = {name: matrix(name) for name in dict.fromkeys(_provided(name, mode) for name in names)}
+    if mode != "backward" and not names:
+        raise NumericError(f"name the programs to spoil in the mode {mode}")
+    chosen = list(dict.fromkeys(_provided(name, mode) for name in names)) if names else list(catalogue())
+    err = console(stderr=True)
+
+    def shown(results: Iterable[list[Row]], total: int) -> Iterable[list[Row]]:
+        bar = partial(track, console=err, transient=True, disable=not err.is_terminal)
+        return bar(results, "making mistakes", total=total)
+
+    found = matrices(chosen, curated=curated, jobs=jobs, shown=shown)
     if format == "json":
-        print(json.dumps({name: as_records(found) for name, found in rows.items()}, ensure_ascii=False, indent=2))
+        print(json.dumps({name: as_records(rows) for name, rows in found.items()}, ensure_ascii=False, indent=2))
     else:
-        for name, found in rows.items():
-            show_matrix(console(), name, found)
-    missed = any(row.verdicts["property tests"] == "survived" for found in rows.values() for row in found)
+        _show_mutated(found, one_by_one=bool(names))
+    if out is not None:
+        from numeric.mutate.page import write_page
+
+        print(f"wrote {write_page(out, found)}", file=sys.stderr)
+    missed = [f"{name}, {failure}" for name, rows in found.items() for failure in failures(rows)]
+    for line in missed:
+        print(line, file=sys.stderr)
     return WRONG if missed else HOLDS
+
+
+def _show_mutated(found: Mapping[str, list[Row]], *, one_by_one: bool) -> None:
+    from numeric.mutate.shown import show_matrices, show_matrix
+    from numeric.terminal import console
+
+    if not one_by_one:
+        show_matrices(console(), found)
+        return
+    for name, rows in found.items():
+        show_matrix(console(), name, rows)
 
 
 def _findings(

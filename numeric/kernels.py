@@ -33,7 +33,7 @@ from numeric.arguments import (
 )
 from numeric.backends import Backend, backend, backend_of, to_backend
 from numeric.errors import InputError, UnknownProgramError
-from numeric.signature import Array, Saved, Signature
+from numeric.signature import Array, Saved, Signature, TensorSpec
 
 _PROVIDED: dict[tuple[str, str], ModuleType] = {}
 
@@ -179,12 +179,16 @@ class Kernel:
         """The generated module that runs."""
         return _module(self.program, backend_name)
 
+    def _stays_small(self, spec: TensorSpec) -> bool:
+        """Whether the generated code takes an input as it broadcasts."""
+        return spec.stays_small
+
     def _prepared(self, chosen: Backend, name: str, array: Array, arguments: Arguments) -> Array:
         """An input as the generated code takes it: in the computing dtype, with full leading axes."""
         spec = next(s for s in self.signature.inputs if s.name == name)
         if spec.kind == "real":
             array = _cast(array, ACCUMULATION[arguments.dtype.name])
-        if spec.stays_small:
+        if self._stays_small(spec):
             return array.reshape((1,) * (len(spec.axes) - array.ndim) + tuple(array.shape))
         return with_axes(chosen.xp.broadcast_to(array, arguments.shape_of(spec.axes)), spec.axes, arguments.sizes)
 

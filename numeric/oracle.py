@@ -55,11 +55,13 @@ def exact_run(
     if arithmetic is not None:
         return _evaluated(derivation, name, inputs, cotangents, parameters, arithmetic)
     key = (id(derivation), _spelled(inputs), _spelled(cotangents), tuple(sorted(parameters.items())))
-    if key not in _RECENT:
-        _RECENT[key] = _evaluated(derivation, name, inputs, cotangents, parameters, RunningErrors())
-        if len(_RECENT) > KEPT:
-            del _RECENT[next(iter(_RECENT))]
-    return dict(_RECENT[key])
+    known = _RECENT.pop(key, None)
+    if known is None:
+        known = _evaluated(derivation, name, inputs, cotangents, parameters, RunningErrors())
+    _RECENT[key] = known  # the most recent is the last
+    if len(_RECENT) > KEPT:
+        del _RECENT[next(iter(_RECENT))]
+    return dict(known)
 
 
 KEPT = 32

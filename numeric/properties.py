@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from numeric.arguments import ACCUMULATION
 from numeric.backends import Backend
 from numeric.kernels import Kernel, load
 from numeric.oracle import Exact, Host, exact_run, pushed_forward, rounding, roundoff, scaled_error
@@ -165,6 +166,20 @@ def layout_does_not_matter(kernel: Kernel, device: Backend, sample: Sample) -> f
     viewed = run(kernel, device, inputs, cotangents, made.parameters)
     untouched = _same_bits(made.inputs, {n: np.ascontiguousarray(a) for n, a in inputs.items()})
     return max(exactly(untouched), output_error(viewed, exact), gradient_error(viewed, exact))
+
+
+kinked = Registry()
+"""What a program keeps that holds a maximum, a minimum or an absolute value."""
+
+
+@kinked("the stated slope is taken at kinks", "gradients are exact where what is compared is equal", of_gradients=True)
+def kinks_have_their_slope(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Inputs that are whole numbers, so that products cancel exactly, and the default parameters."""
+    inputs = sample.inputs(kernel.signature)
+    real = {n for n, a in inputs.items() if a.dtype.name in ACCUMULATION}
+    whole = {n: np.round(a.astype(float)).astype(a.dtype) if n in real else a for n, a in inputs.items()}
+    made = run(kernel, device, whole, sample.output_cotangents, {})
+    return gradient_error(made, exact_of(sample, made))
 
 
 tangents = Registry()

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from derive.modes import program
+from derive.algebra.functions import has_kink
+from derive.modes import program, taken_apart
 from derive.proof.identities import scores_are_products
 from numeric.arguments import ACCUMULATION
 from numeric.backends import Backend
@@ -24,6 +25,7 @@ from numeric.properties import (
     exact_of,
     exactly,
     gradient_error,
+    kinked,
     made_by,
     output_error,
     tangents,
@@ -31,6 +33,9 @@ from numeric.properties import (
 from numeric.samples import Arrays, Run, Sample, run
 
 attention = Registry()
+
+biased = Registry()
+"""What a program keeps that adds a bias to its scores, whatever else it has."""
 
 
 def _with_bias(sample: Sample) -> Sample:
@@ -192,6 +197,24 @@ def equal_values(kernel: Kernel, device: Backend, sample: Sample) -> float | Non
     return scaled_error(made.gradients["bias"], _replaced(exact["dS"], None))
 
 
+@biased("a bias of −∞ hides", "bias[i,j] = −∞ is the same as mask[i,j] = False, NaN and ∞ in what is hidden included")
+def minus_infinity_hides(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Hide every key from the first query, one from all, and a few more by the bias alone; poison the one."""
+    inputs = _with_bias(sample).inputs(kernel.signature)
+    hidden = np.random.default_rng([sample.seed, 5]).random(inputs["bias"].shape[-2:]) < 0.2
+    hidden[:1], hidden[:, -1:] = True, True
+    inputs["bias"] = np.where(hidden, np.array(-np.inf, inputs["bias"].dtype), inputs["bias"])
+    clean = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
+    poisoned = {name: array.copy() for name, array in inputs.items()}
+    keys = kernel.signature.dims["bias"][-1]
+    for name, poison in (("K", np.nan), ("V", np.inf)):
+        if name in poisoned and kernel.signature.dims[name][-2] == keys:
+            poisoned[name][..., -1:, :] = poison
+    made = run(kernel, device, poisoned, clean.cotangents, sample.parameters)
+    exact = exact_of(sample, clean)
+    return max(output_error(made, exact), gradient_error(made, exact))
+
+
 def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     """The properties that speak of a program: any program's, and attention's where it has the tensors."""
     names = {s.name for s in kernel.signature.inputs} | {o.name for o in kernel.signature.outputs}
@@ -199,4 +222,8 @@ def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     products = family and scores_are_products(program(kernel.program))
     moving = tangents.properties if kernel.program.endswith("_tangent") else []
     general = [p for p in any_program.properties if kernel.signature.gradients or not p.of_gradients]
-    return (*general, *moving, *(p for p in attention.properties if family and (products or not p.of_products)))
+    first_order = taken_apart(kernel.program)[1] == "backward"  # what is hidden may show in gradients of gradients
+    hiding = biased.properties if first_order and "bias" in names else []
+    folded = kinked.properties if any(has_kink(d.value) for d in program(kernel.program).definitions) else []
+    own = [p for p in attention.properties if family and (products or not p.of_products)]
+    return (*general, *moving, *hiding, *folded, *own)

@@ -15,9 +15,6 @@ from numeric.signature import Array, Signature, TensorSpec
 
 Arrays = dict[str, Array]
 
-LARGEST_POSITION = 9
-"""Positions, buckets and documents are drawn below this."""
-
 
 @dataclass(frozen=True)
 class Sample:
@@ -25,7 +22,7 @@ class Sample:
 
     sizes: by size name; leading: leading axes of every required input; given: the optional inputs that are
     passed; cotangents: the outputs that get one, all if None; visible: the chance that an entry of a visibility
-    is True; spread: the scale of the entries.
+    is True; spread: the scale of the entries; positions: what positions, buckets and documents are drawn below.
     """
 
     program: str
@@ -38,6 +35,7 @@ class Sample:
     cotangents: tuple[str, ...] | None = None
     visible: float = 0.7
     spread: float = 1.0
+    positions: int = 9
 
     def inputs(self, signature: Signature) -> dict[str, np.ndarray[Any, Any]]:
         """The inputs as NumPy arrays in the sample's dtype."""
@@ -48,7 +46,8 @@ class Sample:
     def _draw(self, rng: np.random.Generator, spec: TensorSpec) -> np.ndarray[Any, Any]:
         shape = (*self.leading, *dims_of(spec.axes, self.sizes))
         if spec.kind == "integer":
-            return rng.integers(0, LARGEST_POSITION if spec.below is None else self.sizes[spec.below], shape)
+            largest = self.positions if spec.below is None else self.sizes[spec.below]
+            return rng.integers(-1 if spec.negative or spec.below is None else 0, largest, shape)
         if spec.kind == "boolean":
             return rng.random(shape) < self.visible
         return (self.spread * rng.standard_normal(shape)).astype(dtype(self.dtype))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from derive.forward.configurations import Configuration
     from derive.lower import KernelCost
     from derive.proof.verdict import Verdict
-    from numeric.mutate import Row
 
 WIDTH = 100
 
@@ -133,55 +132,6 @@ def _formula(expr: Expr) -> str:
     """A polynomial in sizes, its largest terms first."""
     terms = sorted(expr.as_ordered_terms(), key=lambda t: -len(str(t.free_symbols)))
     return " + ".join(str(t).replace("**2", "²").replace("**3", "³").replace("*", " ") for t in terms)
-
-
-SIGNS = {"killed": "✓", "survived": "missed", "equivalent": "=", "–": "–"}
-
-
-def show_matrix(out: Console, name: str, rows: Sequence[Row]) -> None:
-    """Mistakes by kind against checkers: how many of the wrong gradients each sees."""
-    from numeric.mutate import CHECKERS
-
-    wrong = [row for row in rows if not row.equivalent]
-    kinds = list(dict.fromkeys(row.mutant.kind for row in wrong))
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 0),
-        title=f"{name}: {len(wrong)} wrong gradients",
-        title_justify="left",
-    )
-    table.add_column("checker", no_wrap=True)
-    for kind in kinds:
-        table.add_column(kind, justify="right", min_width=7)
-    table.add_column("sees", justify="right", style="bold")
-    for checker in CHECKERS:
-        groups = (*([r for r in wrong if r.mutant.kind == kind] for kind in kinds), wrong)
-        table.add_row(checker, *(_seen(group, checker) for group in groups))
-        if checker == "finite differences":
-            table.add_section()
-    out.print(table)
-    for row in wrong:
-        if "survived" in (row.verdicts["prover"], row.verdicts["fingerprint"], row.verdicts["property tests"]):
-            seen = ", ".join(f"{checker}: {SIGNS[row.verdicts[checker]]}" for checker in CHECKERS[:4])
-            out.print(Text(f"{row.mutant.name}: {seen}", style="yellow"))
-    equivalent = [row.mutant.name for row in rows if row.equivalent]
-    if equivalent:
-        out.print(Text(f"proved to be no mistake: {'; '.join(equivalent)}", style="dim"))
-    unasked = sum(row.verdicts["property tests"] == "–" for row in wrong)
-    if unasked:
-        out.print(Text(f"{unasked} have no array form, so only the symbolic checkers are asked", style="dim"))
-    out.print(
-        Text(
-            "a forward and a backward pass that are wrong together are out of reach of finite differences", style="dim"
-        )
-    )
-
-
-def _seen(rows: Sequence[Row], checker: str) -> str:
-    """How many of the mistakes that a checker can be asked about it sees."""
-    verdicts = [row.verdicts[checker] for row in rows if row.verdicts[checker] != "–"]
-    return f"{verdicts.count('killed')}/{len(verdicts)}"
 
 
 def show_verdicts(out: Console, name: str, verdicts: Sequence[tuple[Verdict, float]]) -> None:

@@ -7,6 +7,7 @@ sum-of-products form, where Σ_j dA[i,j]·e^S[i,j]/Z[i] shows A[i,j] although Z 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import sympy as sp
 
@@ -34,7 +35,7 @@ class Equations:
     """
 
     def __init__(self, equations: Iterable[Equation] = ()) -> None:
-        self._patterns: list[tuple[Pattern, frozenset[sp.Basic]]] = []
+        self._equations: list[tuple[Equation, frozenset[sp.Basic]]] = []
         self._with: dict[sp.Basic | None, list[int]] = {}
         self._named: dict[sp.Expr, list[sp.Indexed]] = {}
         for target, value in equations:
@@ -48,12 +49,12 @@ class Equations:
             return
         tensors = frozenset(entry.base for entry in _entries(pattern.powers))
         key = min(tensors, key=lambda t: (len(self._with.get(t, ())), str(t)), default=None)
-        self._with.setdefault(key, []).append(len(self._patterns))
-        self._patterns.append(((target, pattern), tensors))
+        self._with.setdefault(key, []).append(len(self._equations))
+        self._equations.append(((target, value), tensors))
 
     def fold(self, expr: sp.Expr) -> sp.Expr:
         """The expression in terms of the equations' names."""
-        while (folded := _fold_all(expr, self._candidates(expr))) != expr:
+        while (folded := _folded(expr, self._candidates(expr))) != expr:
             expr = folded
         return expr
 
@@ -64,18 +65,21 @@ class Equations:
 
     def spelled_in(self, expr: sp.Expr) -> list[str]:
         """The names of the equations whose values occur in an expression as it stands."""
-        return [str(p[0].base.name) for p in self._candidates(expr) if Equations([_equation(p)]).fold(expr) != expr]
+        return [str(e[0].base.name) for e in self._candidates(expr) if Equations([e]).fold(expr) != expr]
 
-    def _candidates(self, expr: sp.Expr) -> list[Pattern]:
+    def _candidates(self, expr: sp.Expr) -> tuple[Equation, ...]:
         present = {entry.base for entry in expr.atoms(sp.Indexed)}
         places = sorted(place for key in (*present, None) for place in self._with.get(key, ()))
-        return [self._patterns[place][0] for place in places if self._patterns[place][1] <= present]
+        return tuple(self._equations[place][0] for place in places if self._equations[place][1] <= present)
 
 
-def _equation(pattern: Pattern) -> Equation:
-    return pattern[0], from_terms([pattern[1]])
+@lru_cache(maxsize=4096)
+def _folded(expr: sp.Expr, equations: tuple[Equation, ...]) -> sp.Expr:
+    """One pass over an expression; remembered, because derivations of programs that are much alike fold much alike."""
+    return _fold_all(expr, [(target, pattern) for target, value in equations if (pattern := _pattern(value))])
 
 
+@lru_cache(maxsize=4096)
 def _pattern(value: sp.Expr) -> Term | None:
     """A value that is one product of at least two factors, or one compound factor, can be folded."""
     terms = terms_of(value)

@@ -10,7 +10,7 @@ import sympy as sp
 from derive.algebra import Axis, Binder, Delta, Entry, Indicator, Tensor, Total
 from derive.algebra.functions import KINKED
 from derive.errors import DerivationError
-from derive.forward.program import Definition, Program
+from derive.forward.program import Definition
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ def partials(value: sp.Expr, tensor: Tensor) -> Iterator[Partial]:
             )
 
 
-def partials_of(program: Program, definition: Definition, axes: tuple[Axis, ...], tensor: Tensor) -> Iterator[Partial]:
+def partials_of(program: str, definition: Definition, axes: tuple[Axis, ...], tensor: Tensor) -> Iterator[Partial]:
     """The partial derivatives of a definition at the given axes; errors name the program and the definition."""
     try:
         yield from partials(definition.at(*axes), tensor)
     except DerivationError as error:
-        raise DerivationError(f"{program.name}: {definition.target} cannot be differentiated: {error}") from None
+        raise DerivationError(f"{program}: {definition.target} cannot be differentiated: {error}") from None
 
 
 def _with_scalars(expr: sp.Expr, scalars: dict[sp.Expr, sp.Dummy]) -> sp.Expr:

@@ -13,6 +13,7 @@ compact form appears by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import sympy as sp
 
@@ -114,14 +115,8 @@ class _Reverse:
     def _differentiate(self, definition: Definition, tensor: Tensor, axes: tuple[Axis, ...]) -> None:
         """Add what one definition contributes to the cotangent of a tensor it mentions."""
         name = str(tensor.name)
-        own = tuple(fresh(a) for a in definition.axes)
-        cotangent = self.cotangents[definition.name][own]
-        raw, contracted = sp.S.Zero, sp.S.Zero
-        for part in partials_of(self.program, definition, own, tensor):
-            deltas = [Delta(p, q) for p, q in zip(axes, part.indices, strict=True)]
-            piece = Total(sp.Mul(cotangent, part.weight, *deltas), *own, *part.bound)
-            raw += piece
-            contracted += from_terms(terms_of(piece))
+        cotangent = self.cotangents[definition.name]
+        raw, contracted = _contribution(self.program.name, definition, cotangent, tensor, axes)
         if contracted == 0:
             return
         rule = rule_for(definition, tensor, self.program)
@@ -277,6 +272,24 @@ class _Reverse:
             self.program.axis_meaning,
             self.program.writing,
         )
+
+
+@lru_cache(maxsize=4096)
+def _contribution(
+    program: str, definition: Definition, cotangent: Tensor, tensor: Tensor, axes: tuple[Axis, ...]
+) -> tuple[sp.Expr, sp.Expr]:
+    """What a definition adds to the cotangent of a tensor: as the chain rule gives it, and with deltas contracted.
+
+    Remembered, because nothing else of the program counts: programs that differ in one definition share the rest.
+    """
+    own = tuple(fresh(a) for a in definition.axes)
+    raw, contracted = sp.S.Zero, sp.S.Zero
+    for part in partials_of(program, definition, own, tensor):
+        deltas = [Delta(p, q) for p, q in zip(axes, part.indices, strict=True)]
+        piece = Total(sp.Mul(cotangent[own], part.weight, *deltas), *own, *part.bound)
+        raw += piece
+        contracted += from_terms(terms_of(piece))
+    return raw, contracted
 
 
 def _step(rule: Rule, target: Entry, before: sp.Expr, after: sp.Expr, *forward: Definition) -> Step:

@@ -31,7 +31,7 @@ def tangent(program: Program) -> Derivation:
                 raw += sp.Add(
                     *(
                         Total(p.weight * moved[p.indices], *p.bound)
-                        for p in partials_of(program, definition, definition.axes, tensor)
+                        for p in partials_of(program.name, definition, definition.axes, tensor)
                     )
                 )
         if raw == 0:

@@ -8,7 +8,7 @@ from derive.document.evidence import settled
 from derive.document.markdown import plain
 from derive.errors import ProofError
 from derive.forward import names
-from derive.proof.axioms import CIRCLE, LAWS, Axiom
+from derive.proof.axioms import ALWAYS, LAWS, Axiom
 from derive.proof.prover import Identity
 from derive.proof.verdict import Verdict
 
@@ -58,7 +58,7 @@ def _of_programs(rows: Sequence[Row]) -> int:
 
 
 def _assumed(rows: Sequence[Row]) -> Iterator[str]:
-    axioms: dict[str, Axiom] = {CIRCLE.name: CIRCLE}
+    axioms: dict[str, Axiom] = {a.name: a for a in ALWAYS}
     for identity, _ in rows:
         axioms |= {a.name: a for a in identity.axioms}
     yield "## What proofs may use"

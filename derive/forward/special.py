@@ -69,13 +69,7 @@ def with_identity(program: Program, name: str) -> Program:
     if not all(isinstance(index, Axis) for e in entries for index in e.indices):
         raise DefinitionError(f"{program.name}: {name} is a table that is looked up in, not a map between two axes")
     first, second = given.axes
-
-    def resized(expr: sp.Basic) -> sp.Basic:
-        """The expression with both sizes the same, in its axes too."""
-        own = {a: Axis(a.name, second.size) for a in expr.atoms(Axis) if a.size == first.size}
-        return expr.xreplace({**own, first.size: second.size})
-
-    unified = _changed(program, resized, resized, lambda own: tuple(map(resized, own)))
+    unified = with_equal_sizes(program, first.size, second.size)
     gone = unified.input(name)
 
     def identity(node: sp.Expr) -> sp.Expr:
@@ -86,6 +80,19 @@ def with_identity(program: Program, name: str) -> Program:
         for d in unified.definitions
     )
     return replace(unified, inputs=tuple(i for i in unified.inputs if i.name != name), definitions=tuple(definitions))
+
+
+def with_equal_sizes(program: Program, first: sp.Expr, second: sp.Expr) -> Program:
+    """The program with one size for the axes of two."""
+
+    def resized(expr: sp.Basic) -> sp.Basic:
+        """The expression with both sizes the same, in its axes too."""
+        own = {a: Axis(a.name, second) for a in expr.atoms(Axis) if a.size == first}
+        return expr.xreplace({**own, first: second})
+
+    parameters = tuple(replace(p, default=resized(p.default)) for p in program.parameters)
+    changed = _changed(program, resized, resized, lambda own: tuple(map(resized, own)))
+    return replace(changed, parameters=parameters)
 
 
 def _changed(

@@ -103,6 +103,8 @@ class _Stabiliser:
 
     def stable(self, definition: Definition) -> Definition:
         """The definition in terms of shifted weights: every Peak cancels, and no bare exponential is left."""
+        if not definition.value.has(sp.exp):
+            return definition
         value = rewrite(definition.value, partial(self._joint, definition))
         for pure in (True, False):  # a sum of weights alone makes the shift, and weighted sums then share it
             value = rewrite(value, partial(self._within, definition, pure))

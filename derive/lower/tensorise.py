@@ -257,7 +257,7 @@ class _Tensoriser:
                     rest = [p for p in parts if p is not small and p is not large]
                     axes = tuple(a for a in order if a in large.node.axes)
                     product = self._multiplied([p.node for p in ordered], axes)
-                    hides = large.hides if large.hides is not None else small.hides
+                    hides = _both(large.hides, small.hides)
                     if hides is not None:
                         visible = arranged(self.condition(hides, axes), axes)
                         product = Select(axes, visible, product)
@@ -342,6 +342,12 @@ class _Tensoriser:
         if isinstance(factor, Entry) and factor.base in self.support:
             return self.support[factor.base](factor.indices)
         return None
+
+
+def _both(one: sp.Expr | None, other: sp.Expr | None) -> sp.Expr | None:
+    """Where neither of two factors is hidden; gates that both have count once."""
+    gates = dict.fromkeys(gate for hides in (one, other) if hides is not None for gate in sp.Mul.make_args(hides))
+    return sp.Mul(*gates) if gates else None
 
 
 @dataclass(frozen=True)

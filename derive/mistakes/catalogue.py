@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sympy as sp
 
+from derive.algebra.binders import rewrite
+from derive.algebra.tensors import is_gate
 from derive.calculus import Derivation
 from derive.errors import DefinitionError
 from derive.mistakes.changes import (
@@ -12,14 +14,32 @@ from derive.mistakes.changes import (
     drop_term,
     first_alone,
     instead,
+    neighbouring,
     replaced,
     sum_over,
+    sum_wider,
     swap_axes,
     times,
     together,
     twice,
 )
 from derive.mistakes.mistake import Mistake, applies
+
+
+def _hidden_at_the_cap(value: sp.Expr) -> sp.Expr:
+    """The exponentials with −cap for hidden scores, visible like all others."""
+    cap = sp.Symbol("cap", real=True)
+
+    def rule(expr: sp.Expr) -> sp.Expr:
+        scores = [f.args[0] for f in sp.Mul.make_args(expr) if isinstance(f, sp.exp)]
+        gates = [f for f in sp.Mul.make_args(expr) if is_gate(f)]
+        if not (isinstance(expr, sp.Mul) and scores and gates):
+            return expr
+        gate = sp.Mul(*gates)
+        return expr / gate / sp.exp(scores[0]) * sp.exp(gate * (scores[0] + cap) - cap)
+
+    return rewrite(value, rule)
+
 
 MISTAKES: tuple[Mistake, ...] = (
     Mistake(
@@ -184,13 +204,153 @@ MISTAKES: tuple[Mistake, ...] = (
         program="dropout_attention",
     ),
     Mistake(
-        name="sink_outside_the_normaliser",
+        name="sink_without_a_gradient",
         title="A sink without a gradient",
         breaks="dT",
         belief="The sink has no value, so nothing flows back to it.",
         why="It takes weight from all others. Giving it less gives them more, and that is its gradient.",
         change=at("dT", times(0)),
         program="sink_attention",
+    ),
+    Mistake(
+        name="average_of_another_head",
+        title="The average of another head",
+        breaks="dS",
+        belief="The averages are computed beforehand, one for each query, and looked up.",
+        why=(
+            "There is one for each query and head. An index that is one head behind reads a number of the right size "
+            "and the right kind, and every head but the first learns from another's."
+        ),
+        change=at("dS", neighbouring("r")),
+        program="multi_head",
+    ),
+    Mistake(
+        name="average_of_another_layer",
+        title="The average of another layer",
+        breaks="dS",
+        belief="The averages of the last layer are still in memory, and have the right shape.",
+        why=(
+            "Going backward, the last layer is the one above. Its averages belong to its own weights and outputs; "
+            "those of this layer have to be computed anew."
+        ),
+        change=at("dS", instead("r8", "r5")),
+        program="encoder_decoder_block",
+    ),
+    Mistake(
+        name="stale_keys",
+        title="Keys that are one step old",
+        breaks="dQ",
+        belief="While one key is loaded, the one before it is worked on.",
+        why=(
+            "With two buffers, that holds only if loading and working change places in time. One step late, each "
+            "score's gradient meets its neighbour's key, and the first key is used twice."
+        ),
+        change=at("dQ", neighbouring("K")),
+    ),
+    Mistake(
+        name="mask_forgotten_again",
+        title="Weights computed again without the mask",
+        breaks="A",
+        belief="The weights are the exponentials of the scores less `L`, and the scores are products.",
+        why=(
+            "Of visible keys only. A hidden score is a number like any other; computed again, it gets a weight, and "
+            "keys and values that nobody saw get gradients."
+        ),
+        change=at("A", drop_factor("M")),
+        place="recomputed",
+    ),
+    Mistake(
+        name="top_left_for_bottom_right",
+        title="Causal from the wrong corner, going back",
+        breaks="M",
+        belief="A query sees the keys up to its own position.",
+        why=(
+            "Its own position among the keys is shifted where a cache came before, or where queries and keys differ in "
+            "number. The forward pass knew the offset; without it, the backward pass hides what was seen."
+        ),
+        change=at("M", replaced("offset", lambda _: sp.S.Zero)),
+        program="causal_attention",
+        place="recomputed",
+    ),
+    Mistake(
+        name="window_off_by_one",
+        title="A window that is one key short, going back",
+        breaks="M",
+        belief="A window of so many keys before the query begins that many keys before it.",
+        why=(
+            "Counted with or without its own position, it begins one key earlier or later. Where the two passes count "
+            "differently, one key that was read gets no gradient."
+        ),
+        change=at("M", replaced("left", lambda left: left - 1)),
+        program="window_attention",
+        place="recomputed",
+    ),
+    Mistake(
+        name="sink_outside_the_normaliser",
+        title="A sink outside the normaliser",
+        breaks="A",
+        belief="The sink has no key, so the weights of the keys sum to one.",
+        why="Together with the sink's. Computed again without it, every weight is too large.",
+        change=at("A", drop_term("T")),
+        program="sink_attention",
+        place="recomputed",
+    ),
+    Mistake(
+        name="top_left_throughout",
+        title="Causal from the wrong corner, in both passes",
+        breaks="M",
+        belief="Causal means the keys up to the query's position.",
+        why=(
+            "Two conventions have that name, and they differ where queries and keys differ in number. Both passes "
+            "agree with each other, and with nobody who uses the other one."
+        ),
+        change=at("M", replaced("offset", lambda _: sp.S.Zero)),
+        program="causal_attention",
+        place="together",
+    ),
+    Mistake(
+        name="window_off_by_one_throughout",
+        title="A window that is one key short, in both passes",
+        breaks="M",
+        belief="A window of so many keys before the query begins that many keys before it.",
+        why="Counted with or without its own position. The gradients are right, of another window.",
+        change=at("M", replaced("left", lambda left: left - 1)),
+        program="window_attention",
+        place="together",
+    ),
+    Mistake(
+        name="one_softmax_throughout",
+        title="One softmax for the whole matrix, in both passes",
+        breaks="A",
+        belief="Softmax turns the scores into weights that sum to one.",
+        why=(
+            "The weights of each query do. Over the whole matrix, queries compete with each other; the gradients of "
+            "that are right, and of a program that nobody asked for."
+        ),
+        change=together(at("A", sum_wider("i")), at("L", sum_wider("i"))),
+        place="together",
+    ),
+    Mistake(
+        name="scale_forgotten_throughout",
+        title="The scale forgotten in both passes",
+        breaks="S",
+        belief="A constant scale changes nothing that training would not learn.",
+        why="Wide heads then start with weights near zero and one, where the softmax has hardly a gradient.",
+        change=at("S", drop_factor("scale")),
+        place="together",
+    ),
+    Mistake(
+        name="capped_after_masking",
+        title="Scores capped after masking",
+        breaks="A",
+        belief="The cap is the last thing that happens to a score.",
+        why=(
+            "A hidden score is minus infinity, and the cap makes it minus the cap: a small weight, but a weight. Masks "
+            "come after caps."
+        ),
+        change=together(at("A", _hidden_at_the_cap), at("L", _hidden_at_the_cap)),
+        program="softcap_attention",
+        place="together",
     ),
 )
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import sympy as sp
 
-from derive.algebra import Axis, Entry, Indicator, Tensor, Total, fresh
+from derive.algebra import Axis, Entry, Indicator, Tensor, Total, free_axes, fresh
 from derive.algebra.binders import rewrite
 from derive.forward.program import Program
-from derive.mistakes.mistake import Transformation
+from derive.mistakes.places import Transformation
 
 Change = Callable[[sp.Expr], sp.Expr]
 """From a definition's right value to a wrong one."""
@@ -77,6 +77,34 @@ def sum_over(name: str, axis: str) -> Change:
     return _everywhere(rule)
 
 
+def sum_wider(axis: str) -> Change:
+    """With every sum taken over one of the target's axes too: one softmax for all queries."""
+
+    def rule(expr: sp.Expr) -> sp.Expr:
+        if not isinstance(expr, Total):
+            return expr
+        body, axes = expr.open()
+        everywhere = {a: fresh(a) for a in free_axes(body) if a.name == axis}
+        return Total(body.xreplace(everywhere), *axes, *everywhere.values())
+
+    return _everywhere(rule)
+
+
+def sum_across(size: str, axis: str) -> Change:
+    """With the sums over an axis of that size taken over one of the target's axes, which it takes the place of."""
+
+    def rule(expr: sp.Expr) -> sp.Expr:
+        if not isinstance(expr, Total):
+            return expr
+        body, axes = expr.open()
+        for other in (a for a in free_axes(body) if a.name == axis):
+            for own in (a for a in axes if str(a.size) == size):
+                body = body.xreplace({own: other, other: own})
+        return Total(body, *axes)
+
+    return _everywhere(rule)
+
+
 def instead(name: str, other: str) -> Change:
     """With another tensor of the same axes in a tensor's place."""
 
@@ -89,9 +117,21 @@ def instead(name: str, other: str) -> Change:
     return _everywhere(rule)
 
 
-def replaced(name: str, made: Callable[[Entry], sp.Expr]) -> Change:
-    """With something else wherever an entry of a tensor stands: its negative, its square."""
-    return _everywhere(lambda e: made(e) if isinstance(e, Entry) and _named(e, name) else e)
+def replaced(name: str, made: Callable[[sp.Expr], sp.Expr]) -> Change:
+    """With something else wherever an entry of a tensor or a parameter stands: its negative, one more, 0."""
+    return _everywhere(lambda e: made(e) if _named(e, name) else e)
+
+
+def neighbouring(name: str) -> Change:
+    """With a tensor read one place too early along its first axis; the first place reads itself."""
+
+    def shifted(entry: sp.Expr) -> sp.Expr:
+        if not isinstance(entry, Entry) or not entry.indices:
+            return entry
+        first, *rest = entry.indices
+        return Entry(entry.tensor, sp.Max(first - 1, 0), *rest)
+
+    return replaced(name, shifted)
 
 
 def twice(name: str) -> Change:

@@ -24,17 +24,19 @@ WIDTH = 110
 TITLES = {"numpy": "NumPy", "cupy": "CuPy", "array_api_strict": "the strict Array API"}
 
 
-def module_source(kernel: Kernel, plain_operations: int, namespace: str) -> str:
+def module_source(kernel: Kernel, plain_operations: int, namespace: str, *, formulas: bool = True) -> str:
     """A module with ``forward`` and ``backward`` for one program over one array namespace.
 
-    ``plain_operations`` is the operation count of the program's plain form, for the header.
+    ``plain_operations`` is the operation count of the program's plain form, for the header; without ``formulas``,
+    docstrings leave out the definitions and steps, which nobody reads in code that is only run.
     """
-    return "".join(f"{line}\n" for line in _Module(kernel, plain_operations, namespace).lines())
+    return "".join(f"{line}\n" for line in _Module(kernel, plain_operations, namespace, formulas).lines())
 
 
 class _Module:
-    def __init__(self, kernel: Kernel, plain_operations: int, namespace: str) -> None:
+    def __init__(self, kernel: Kernel, plain_operations: int, namespace: str, formulas: bool) -> None:
         self.kernel, self.plain_operations, self.namespace = kernel, plain_operations, namespace
+        self.formulas = formulas
         self.program: Program = kernel.derivation.forward
         self.derived: Program = kernel.derivation.derived
         self.index = IndexPrinter(Text({}, self.program.tensors), self.program)
@@ -129,7 +131,7 @@ class _Module:
         more = ", and what the backward pass needs" if self._gradient_names() else ""
         yield from _filled(f"Returns the outputs {outputs}{more}:", "    ")
         yield ""
-        for definition in self.program.definitions:
+        for definition in self.program.definitions if self.formulas else ():
             yield from _filled(self.index.equation(definition.target, definition.value), "        ")
         yield '    """'
         yield from self._prologue()
@@ -154,7 +156,8 @@ class _Module:
         yield ""
         yield from _filled(f"Returns the gradients with respect to {_listed(self._gradient_names())}. Steps:", "    ")
         yield ""
-        yield from derivation_lines(self.kernel.derivation, self.index)
+        if self.formulas:
+            yield from derivation_lines(self.kernel.derivation, self.index)
         yield '    """'
         sources = self._saved_sources()
         yield from _sizes(_sizes_in(self.kernel.backward) - self._saved_sizes(), sources)

@@ -156,8 +156,22 @@ def _by_squares(term: Term, sine: sp.Expr, power: sp.Integer, cosine: sp.Expr) -
     )
 
 
-CIRCLE = Axiom("circle", "sin² = 1 − cos²", _circle)
-"""The one axiom that every proof may use."""
+def _no_jump(term: Term) -> Term:
+    for base, power in term.powers.items():
+        condition = base.args[0] if isinstance(base, Indicator) else None
+        if isinstance(condition, GreaterThan) and condition.rhs == 0:
+            x = condition.lhs
+            if any(term.powers.get(factor, sp.S.Zero).is_positive for factor in (x, sp.Max(x, 0))):
+                rest = {b: p for b, p in term.powers.items() if b != base}
+                return Term(term.coefficient, merge(rest, {Indicator(x > 0): power}), term.bound)
+    return term
+
+
+ALWAYS = (
+    Axiom("circle", "sin² = 1 − cos²", _circle),
+    Axiom("no jump at zero", "x [x ≥ 0] = x [x > 0], and the same of max(x, 0)", _no_jump),
+)
+"""The axioms that every proof may use: they hold of all real numbers."""
 
 
 def square_is(tensor: Tensor, other: Tensor) -> Axiom:

@@ -30,7 +30,7 @@ EXPONENTS = 2**61 - 1
 MODULUS = 66 * EXPONENTS + 1
 """The field of values, a prime p = 3 mod 4 of which the exponent group's order divides p − 1."""
 
-POSITIONS = 5
+POSITIONS = 3
 """Positions, buckets and documents are drawn below this."""
 
 GENERATOR = pow(2, 66, MODULUS)
@@ -61,6 +61,10 @@ class Residue:
         return hash(self.value)
 
 
+class Hiding(Residue):
+    """−∞, which hides: 0 where it is not hidden itself, and −∞ to a condition that asks."""
+
+
 Answer = TypeVar("Answer")
 
 
@@ -74,6 +78,12 @@ def where_defined(attempt: Callable[[int], Answer], seed: int) -> Answer:
     raise AlgebraError("no random point was found at which every root and quotient exists")
 
 
+def _fixed(*texts: str) -> Residue:
+    """A number that looks random and is always the same for the same texts, one for its exponent, one for its value."""
+    digests = [int.from_bytes(hashlib.blake2b(t.encode(), digest_size=16).digest(), "big") for t in texts]
+    return Residue(digests[0] % EXPONENTS, digests[1] % MODULUS)
+
+
 class FiniteField:
     """The arithmetic of residues for the interpreter; log and roots are unknown functions of their argument."""
 
@@ -82,7 +92,7 @@ class FiniteField:
         if isinstance(value, Residue):
             return value
         if value in (sp.oo, -sp.oo):
-            return Residue(0, 0)
+            return Hiding(0, 0)
         if isinstance(value, sp.Basic) and not value.is_Rational:
             return self._constant(value)
         above, below = read(value)
@@ -93,7 +103,7 @@ class FiniteField:
         built: Residue | None = from_parts(value, self)
         if built is not None:
             return built
-        root = self.function(type(value))
+        root = _fixed(str(value), str(value))
         return root * root
 
     def function(self, function: type[sp.Function], *args: Residue) -> Residue:
@@ -102,12 +112,9 @@ class FiniteField:
             raise AlgebraError(f"{function.__name__} has no fingerprint: the elements of a finite field have no order")
         if function is sp.exp and args[0].exponent is not None:
             return Residue(None, pow(GENERATOR, args[0].exponent, MODULUS))
-        digests = [
-            int.from_bytes(hashlib.blake2b(f"{function.__name__} {parts}".encode(), digest_size=16).digest(), "big")
-            for parts in ([a.exponent for a in args], [a.value for a in args])
-        ]
-        known = all(a.exponent is not None for a in args)
-        return Residue(digests[0] % EXPONENTS if known else None, digests[1] % MODULUS)
+        parts = [a.exponent for a in args], [a.value for a in args]
+        drawn = _fixed(*(f"{function.__name__} {part}" for part in parts))
+        return drawn if all(a.exponent is not None for a in args) else Residue(None, drawn.value)
 
     def power(self, base: Residue, exponent: sp.Rational) -> Residue:
         """An integer power; a negative one needs an invertible base."""
@@ -134,8 +141,10 @@ class FiniteField:
         return Residue(first, value)
 
     def compared(self, value: Residue) -> sp.Expr:
-        """Residues have no order; all that a condition may ask is whether they are finite."""
-        return sp.Integer(value.value)
+        """Residues have no order; a condition may ask whether they are finite, and which whole number they are."""
+        if isinstance(value, Hiding):
+            return -sp.oo
+        return sp.Integer(value.value if 2 * value.value < MODULUS else value.value - MODULUS)
 
 
 class ShiftedField(FiniteField):
@@ -188,23 +197,29 @@ def random_point(
     *,
     arithmetic: Arithmetic | None = None,
     draw: Callable[[random.Random], Number] | None = None,
+    draw_parameter: Callable[[random.Random], Number] | None = None,
     visible: float = 0.7,
+    hiding: float = 0.0,
 ) -> tuple[dict[str, Nested], dict[str, Number]]:
     """Random inputs and parameters at which every definition is defined: field elements if not asked otherwise.
 
     Half of a field has no square root. Where a root or a quotient does not exist, the inputs since the one before
-    are drawn again, so that a program with many roots takes the sum of their tries and not the product.
+    are drawn again, so that a program with many roots takes the sum of their tries and not the product. ``visible`` is
+    the chance that a 0/1 entry is 1, ``hiding`` that an entry which may be infinite is −∞.
     """
     draw = draw or random_residue
     machine = Machine(program, arithmetic or FiniteField(), dict(sizes))
-    parameters = {p.name: draw(chance) for p in program.parameters if not p.symbol.is_integer}
+    measure = draw_parameter or draw
+    parameters = {p.name: measure(chance) for p in program.parameters if not p.symbol.is_integer}
+    counts = (p for p in program.parameters if p.symbol.is_integer and p.default.is_Integer)
+    parameters |= {p.name: int(p.default) + chance.choice((0, 0, 1, 2)) for p in counts}
     machine.take_parameters(parameters)
     inputs: dict[str, Nested] = {}
     stretches, at, tries = _stretches(program), 0, 0
     while at < len(stretches):
         stretch = stretches[at]
         for given in stretch.inputs:
-            inputs[given.name] = _drawn(given, sizes, chance, draw, visible)
+            inputs[given.name] = _drawn(given, sizes, chance, draw, visible, hiding)
             machine.take_input(given, inputs[given.name])
         try:
             for definition in stretch.definitions:
@@ -240,12 +255,16 @@ def _drawn(
     chance: random.Random,
     draw: Callable[[random.Random], Number],
     visible: float,
+    hiding: float,
 ) -> Nested:
     shape = lengths(given.tensor.shape, sizes)
     if given.tensor.boolean:
         return filled(shape, lambda: int(chance.random() < visible))
     if given.tensor.discrete:
-        return filled(shape, partial(chance.randrange, below(given, sizes)))
+        least = -1 if given.negative or given.below is None else 0
+        return filled(shape, partial(chance.randrange, least, below(given, sizes)))
+    if hiding and given.tensor.values == "extended":
+        return filled(shape, lambda: -sp.oo if chance.random() < hiding else draw(chance))
     return filled(shape, partial(draw, chance))
 
 
@@ -313,8 +332,8 @@ def differing(sides: Sides) -> list[str]:
     return [name for name, pairs in sides.items() if any(left != right for left, right in pairs)]
 
 
-def small_sizes(program: Program, seed: int) -> dict[str, int]:
-    """Pairwise distinct sizes of at least 2 for every size of a program, so that swapped axes show.
+def small_sizes(program: Program, seed: int, least: int = 2) -> dict[str, int]:
+    """Pairwise distinct sizes for every size of a program, none below the least, so that swapped axes show.
 
     Sizes under a root are squares, so that the root is rational; the axes of roots of tensors are short, because half
     of a finite field has no root.
@@ -333,7 +352,7 @@ def small_sizes(program: Program, seed: int) -> dict[str, int]:
         if any(p.exp.is_Rational and p.exp.q == 2 and p.base.atoms(Entry) for p in d.value.atoms(sp.Pow))
     ]
     others = [n for n in names if n not in squares]
-    free = [k for k in range(2, 7 + len(names)) if k not in squares.values()][: max(len(others), 5)]
+    free = [k for k in range(least, least + 5 + len(names)) if k not in squares.values()][: max(len(others), 5)]
     rowed = [n for n in others if any(n == str(a.size) for d in roots for a in d.axes)]
     short = dict(zip(rowed, free, strict=False))
     rest = [n for n in others if n not in short]

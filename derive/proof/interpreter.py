@@ -31,6 +31,11 @@ Evaluate = Callable[[At], Number]
 HIDDEN = object()
 """The value of a product that a 0/1 factor hides: 0 in sums, and times anything still hidden, NaN included."""
 
+
+class OutsideError(AlgebraError):
+    """A tensor is read at an index that it does not have."""
+
+
 Nested = Any
 """A number, or a (nested) sequence of numbers: an array's rows."""
 
@@ -98,11 +103,11 @@ class Machine:
                 raise AlgebraError(f"{self.program.name}: input {given.name} is missing")
             else:
                 value = self.arithmetic.number(given.neutral)
-                self._keep(given.name, dict.fromkeys(self._indices(given.axes), value))
+                self.keep(given.name, dict.fromkeys(self._indices(given.axes), value))
 
     def take_input(self, given: Input, nested: Nested) -> None:
         """One input's numbers, shaped like its axes."""
-        self._keep(given.name, self._read(given.name, given.axes, nested))
+        self.keep(given.name, self._read(given.name, given.axes, nested))
 
     def take_parameters(self, parameters: Mapping[str, Any]) -> None:
         unknown = sorted(parameters.keys() - {p.name for p in self.program.parameters})
@@ -118,11 +123,11 @@ class Machine:
     def define(self, target: Entry, value: sp.Expr) -> Nested:
         axes, evaluate = target.indices, self._compiled(value)
         entries = {at: evaluate(dict(zip(axes, at, strict=True))) for at in self._indices(axes)}
-        self._keep(str(target.tensor.name), entries)
+        self.keep(str(target.tensor.name), entries)
         shown = {at: self._shown(value) for at, value in entries.items()}
         return _nested(shown, [self.size(a.size) for a in axes])
 
-    def _keep(self, name: str, entries: dict[tuple[int, ...], Number]) -> None:
+    def keep(self, name: str, entries: dict[tuple[int, ...], Number]) -> None:
         """A tensor's numbers, in the dictionary that compiled expressions hold; new ones make known sums stale."""
         if name in self.tensors:
             for known in self.sums:
@@ -174,7 +179,7 @@ class Machine:
         arithmetic = self.arithmetic
         if isinstance(expr, Entry):
             return self._entry(expr)
-        if expr.is_number and not expr.has(sp.core.function.AppliedUndef):
+        if expr.is_number and not any(map(_is_declared, expr.atoms(sp.Function))):
             constant = arithmetic.number(expr)
             return lambda at: constant
         if isinstance(expr, Axis):
@@ -227,14 +232,15 @@ class Machine:
 
     def _entry(self, expr: Entry) -> Evaluate:
         entries, indices = self.tensors[str(expr.tensor.name)], expr.indices
-        if all(isinstance(index, Axis) for index in indices):
+        sizes = expr.tensor.shape
+        if all(isinstance(index, Axis) and index.size == size for index, size in zip(indices, sizes, strict=True)):
             return lambda at: entries[tuple([at[index] for index in indices])]
         places = [self._place(index) for index in indices]
 
         def evaluate(at: At) -> Number:
             where = tuple(place(at) for place in places)
             if where not in entries:
-                raise AlgebraError(f"{expr} lies outside of {expr.tensor.name}: index {where}")
+                raise OutsideError(f"{expr} lies outside of {expr.tensor.name}: index {where}")
             return entries[where]
 
         return evaluate
@@ -422,6 +428,11 @@ def _nested(entries: dict[tuple[int, ...], Number], shape: list[int], prefix: tu
     if len(prefix) == len(shape):
         return entries[prefix]
     return [_nested(entries, shape, (*prefix, k)) for k in range(shape[len(prefix)])]
+
+
+def _is_declared(function: sp.Function) -> bool:
+    """Whether a function's value is known from what a program says of it, and not from SymPy."""
+    return isinstance(function, sp.core.function.AppliedUndef) or definition_of(function) is not None
 
 
 def _is_list(nested: Nested) -> bool:

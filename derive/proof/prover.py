@@ -18,7 +18,7 @@ from derive.algebra import Tensor, Term, Total, free_axes, from_terms, terms_of
 from derive.algebra.binders import rewrite
 from derive.algebra.terms import Powers, merge
 from derive.forward.program import Definition, unfolded
-from derive.proof.axioms import CIRCLE, LAWS, Axiom
+from derive.proof.axioms import ALWAYS, LAWS, Axiom
 from derive.proof.refuter import Counterexample, refute
 
 ROUNDS = 60
@@ -74,7 +74,7 @@ def prove(identity: Identity) -> Proof:
     It ends: definitions are not recursive, axioms take factors away, and rounds are counted.
     """
     trace: dict[str, None] = {}
-    remainder = _without_divisors(_reduced(identity.left - identity.right, identity, trace), identity, trace)
+    remainder = _without_divisors(_reduced(identity.left - identity.right, identity, trace), identity.axioms, trace)
     if remainder == 0:
         return Proof(identity, "proved", tuple(trace))
     known = identity.definitions or identity.unfold
@@ -86,6 +86,11 @@ def prove(identity: Identity) -> Proof:
     return Proof(identity, "refuted" if found else "open", tuple(trace), remainder, found, left, right)
 
 
+def vanishes(expr: sp.Expr, axioms: Sequence[Axiom] = ()) -> bool:
+    """Whether an expression is 0 for all sizes, by laws and axioms: a proof in which nothing unfolds."""
+    return bool(_without_divisors(_normal(_by_laws(expr, {}), (*axioms, *ALWAYS), {}), axioms, {}) == 0)
+
+
 def _reduced(difference: sp.Expr, identity: Identity, trace: dict[str, None]) -> sp.Expr:
     """The canonical form of an expression, by unfolding, laws and axioms."""
     for definition in reversed(identity.unfold):
@@ -94,7 +99,7 @@ def _reduced(difference: sp.Expr, identity: Identity, trace: dict[str, None]) ->
             trace[f"unfold {definition.name}"] = None
             difference = written_out
     difference = _by_laws(difference, trace)
-    return _normal(difference, (*identity.axioms, CIRCLE), trace)
+    return _normal(difference, (*identity.axioms, *ALWAYS), trace)
 
 
 def _by_laws(expr: sp.Expr, trace: dict[str, None]) -> sp.Expr:
@@ -149,12 +154,12 @@ def _by_axioms(term: Term, axioms: Sequence[Axiom], trace: dict[str, None], dept
     yield term
 
 
-def _without_divisors(remainder: sp.Expr, identity: Identity, trace: dict[str, None]) -> sp.Expr:
+def _without_divisors(remainder: sp.Expr, axioms: Sequence[Axiom], trace: dict[str, None]) -> sp.Expr:
     """A remainder times what divides its terms: a product that is 0 has a factor 0, and no divisor is.
 
     Under an expectation only what is not random may be taken out.
     """
-    random = {axiom.tensor for axiom in identity.axioms if axiom.expectation}
+    random = {axiom.tensor for axiom in axioms if axiom.expectation}
     for _ in range(ROUNDS):
         terms = terms_of(remainder)
         divisors: dict[sp.Expr, sp.Expr] = {}
@@ -167,5 +172,5 @@ def _without_divisors(remainder: sp.Expr, identity: Identity, trace: dict[str, N
             break
         trace["multiply by what divides"] = None
         multiplied = from_terms(Term(t.coefficient, merge(t.powers, divisors), t.bound) for t in terms)
-        remainder = _normal(multiplied, (*identity.axioms, CIRCLE), trace)
+        remainder = _normal(multiplied, (*axioms, *ALWAYS), trace)
     return remainder

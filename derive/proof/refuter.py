@@ -20,7 +20,7 @@ from derive.algebra import Axis, Delta, Entry, Tensor, free_axes
 from derive.algebra.axes import is_size
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Input, Output, Parameter, Program
-from derive.proof.arithmetic import RunningErrors
+from derive.proof.arithmetic import Bounded, RunningErrors
 from derive.proof.fingerprint import filled, lengths
 from derive.proof.interpreter import Nested, interpret
 
@@ -115,7 +115,7 @@ def _at_random(program: Program, attempt: int, chance: random.Random, all_visibl
     left, right = (_flat(values[o.name], len(o.axes)) for o in program.outputs)
     for place, first in left.items():
         second = right[place]
-        if abs(first.value - second.value) > 1e-30 * (1 + first.error + second.error):
+        if apart(first, second):
             at = dict(zip((a.name for a in program.outputs[0].axes), place, strict=True))
             return Counterexample(sizes, inputs, parameters, at, _short(first.value), _short(second.value))
     return None
@@ -140,6 +140,13 @@ def _integers(program: Program, tensor: Tensor, sizes: Mapping[str, int], attemp
 
 def _mentions(expr: sp.Basic, tensor: Tensor) -> bool:
     return any(entry.base == tensor for entry in expr.atoms(Entry))
+
+
+def apart(first: Bounded, second: Bounded) -> bool:
+    """Whether two numbers differ by more than rounding in fifty digits can explain."""
+    if first.value == second.value:
+        return False
+    return not abs(first.value - second.value) <= 1e-30 * (1 + first.error + second.error)
 
 
 def _sizes(program: Program) -> list[str]:

@@ -215,7 +215,7 @@ def test_a_mistake_may_break_several_steps_and_read_other_tensors(derivation: De
     known = numbers(derivation, DISTINCT)
     assert run(wrong, known)["dV"] != run(derivation.derived, known)["dV"]
     nowhere = Mistake("nowhere", "", "dV", "", "", at("dV", instead("A", "Z")))
-    with pytest.raises(DerivationError, match="nowhere reads Z"):
+    with pytest.raises(DerivationError, match="nowhere: it reads Z"):
         apply(nowhere, derivation)
 
 

@@ -117,7 +117,7 @@ def backward(
     dV = visible_matmul(xp, W.mT, dO, all_of(None if M is None else M.mT, keep.mT))
     dW = dO @ V.mT
     dA = visible_only(xp, (1/(1 - rate)) * dW, keep)
-    r = xp.sum(visible_only(xp, A * dA, keep), axis=-1)
+    r = xp.sum(visible_only(xp, A * dA, all_of(M, keep)), axis=-1)
     dS = visible_only(xp, A * (dA - r[..., None]), M)
     dQ = scale * visible_matmul(xp, dS, K, M)
     dK = visible_matmul(xp, dS.mT, Q_scaled, None if M is None else M.mT)
