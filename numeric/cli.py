@@ -253,26 +253,37 @@ def _findings(
     *,
     rigorous: bool = False,
 ) -> list[Finding]:
-    """Run the checks, showing progress on a terminal."""
+    """Run the checks, in as many processes as there are cores, showing progress on a terminal."""
     from rich.progress import track
 
-    from numeric.backends import backend
+    from numeric.backends import backend, cupy_missing
     from numeric.kernels import load, programs
+    from numeric.processes import results
     from numeric.terminal import console
-    from numeric.verify import checks
+    from numeric.verify import Asked, findings
 
     if mode != "backward" and not names:
         raise NumericError(f"name the programs to verify in the mode {mode}")
-    names = list(dict.fromkeys(_provided(name, mode) for name in names or []))
-    backends = list(dict.fromkeys(backends or [])) or None
-    for name in names:
-        load(name)
-    for asked in backends or []:
+    chosen = list(dict.fromkeys(_provided(name, mode) for name in names or programs()))
+    on = tuple(dict.fromkeys(backends or [])) or None
+    for asked in on or ():
         backend(asked)
-    planned = [c for c in checks(names or programs(), backends, rigorous=rigorous) if only in c.property]
+    tensors = {name: len(load(name).signature.dims) for name in chosen}
+    widest = sorted(chosen, key=lambda name: -tensors[name])  # first, so that no process is left alone with them
+    everything = [Asked(name, on, only, rigorous) for name in widest]
+    # What is made in memory is known to this process alone, and a device is better not shared.
+    alone = not set(chosen) <= set(programs()) or cupy_missing() is None
     err = console(stderr=True)
-    shown = track(planned, "verifying", console=err, transient=True, disable=not err.is_terminal)
-    return [check.run() for check in shown]
+    found = track(
+        results(findings, everything, jobs=1 if alone else 0),
+        "verifying",
+        total=len(everything),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+    by_name = dict(zip(widest, found, strict=True))
+    return [finding for name in chosen for finding in by_name[name]]
 
 
 def _provided(name: str, mode: Mode) -> str:
@@ -282,6 +293,8 @@ def _provided(name: str, mode: Mode) -> str:
     from numeric.backends import cupy_missing
     from numeric.kernels import programs, provide
 
+    if mode == "backward" and name in programs():
+        return name
     own = in_mode(program(name), mode)
     for made in dict.fromkeys((taken_apart(own.name)[0], own.name)):
         for target in TARGETS:

@@ -93,6 +93,22 @@ def checks(programs: Sequence[str], backends: Sequence[str] | None = None, *, ri
     return planned
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What to find out of one program: on which backends, of which properties, with rigorous balls or without."""
+
+    program: str
+    backends: tuple[str, ...] | None = None
+    only: str = ""
+    rigorous: bool = False
+
+
+def findings(asked: Asked) -> list[Finding]:
+    """Everything that is asked of one program, found out; for one of several processes."""
+    planned = checks([asked.program], asked.backends, rigorous=asked.rigorous)
+    return [check.run() for check in planned if asked.only in check.property]
+
+
 def _symbolic(name: str) -> Iterator[Check]:
     source = program_of(name)
     for identity in identities(source):

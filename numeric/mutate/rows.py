@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -27,6 +24,7 @@ from numeric.mutate.symbolic import (
     told_apart,
 )
 from numeric.oracle import derivation_of
+from numeric.processes import results
 
 Verdict = Literal["killed", "survived", "equivalent", "blind", "–"]
 """What a checker says of a mutant.
@@ -159,20 +157,11 @@ def matrices(
     if not set(names) <= set(committed()):
         jobs = 1  # what was made in memory is known to this process alone
     tasks = [(name, curated, part, wide[name]) for name in names for part in range(wide[name])]
-    jobs = min(jobs or _cores(), len(tasks))
-    found = dict(zip(tasks, shown(_results(tasks, jobs), len(tasks)), strict=True))
+    found = dict(zip(tasks, shown(results(_done, tasks, jobs), len(tasks)), strict=True))
     return {name: _in_order([found[name, curated, part, wide[name]] for part in range(wide[name])]) for name in names}
 
 
 Task = tuple[str, bool, int, int]
-
-
-def _results(tasks: Sequence[Task], jobs: int) -> Iterator[list[Row]]:
-    if jobs <= 1:
-        yield from map(_done, tasks)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_done, tasks)
 
 
 def _done(task: Task) -> list[Row]:
@@ -184,10 +173,6 @@ def _in_order(parts: Sequence[list[Row]]) -> list[Row]:
     """Rows that were dealt out one by one, in their order again."""
     total = sum(map(len, parts))
     return [parts[k % len(parts)][k // len(parts)] for k in range(total)]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def as_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
