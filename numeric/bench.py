@@ -40,10 +40,18 @@ def interleaved(
     return {name: statistics.median(spent) for name, spent in times.items()}
 
 
-def derive(repeats: int) -> None:
-    """Time to derive the gradients of every program, after SymPy is imported, with SymPy's cache cleared."""
+def cold() -> None:
+    """Forget what SymPy and derivations remember."""
     from sympy.core.cache import clear_cache
 
+    from derive.memory import forget
+
+    clear_cache()
+    forget()
+
+
+def derive(repeats: int) -> None:
+    """Time to derive the gradients of every program, after SymPy is imported, with all caches cleared."""
     from derive.forward import names, program
     from derive.pipeline import derivation, kernel
 
@@ -53,7 +61,7 @@ def derive(repeats: int) -> None:
         bodies[f"{name}: derive, plain"] = partial(derivation, source.plain())
         bodies[f"{name}: derive, full"] = partial(derivation, source)
         bodies[f"{name}: derive and schedule, full"] = partial(kernel, source)
-    medians = interleaved(bodies, repeats, clear_cache)
+    medians = interleaved(bodies, repeats, cold)
     _show("Deriving, SymPy imported, caches cleared (aim: below 0.5 s)", medians, None)
 
 
@@ -65,9 +73,7 @@ SLOWEST = 20
 
 
 def prove(repeats: int) -> None:
-    """Processor time to prove each identity of every program, after SymPy is imported, with its cache cleared."""
-    from sympy.core.cache import clear_cache
-
+    """Processor time to prove each identity of every program, after SymPy is imported, with all caches cleared."""
     from derive.forward import names, program
     from derive.proof import prover
     from derive.proof.identities import identities
@@ -77,7 +83,7 @@ def prove(repeats: int) -> None:
         for name in names()
         for identity in identities(program(name))
     }
-    medians = interleaved(bodies, repeats, clear_cache, time.process_time)
+    medians = interleaved(bodies, repeats, cold, time.process_time)
     slowest = sorted(medians, key=lambda named: -medians[named])
     out, table = console(), Table(box=box.SIMPLE_HEAD, pad_edge=False)
     title = f"Proving identities for all sizes, processor time, caches cleared: the {SLOWEST} slowest"
@@ -123,8 +129,6 @@ def run(repeats: int) -> None:
 
 def stack(repeats: int) -> None:
     """Time to derive a stack of Llama blocks, per definition: a plot, flat where the time grows with the size alone."""
-    from sympy.core.cache import clear_cache
-
     from derive.calculus import backward
     from derive.forward.blocks import llama_block
     from derive.printers.derivation import page
@@ -141,10 +145,10 @@ def stack(repeats: int) -> None:
 
         return run
 
-    one = interleaved({"derive, compact and print": body(1, printed=True)}, repeats, clear_cache)
+    one = interleaved({"derive, compact and print": body(1, printed=True)}, repeats, cold)
     _show("One llama_block, all gradients, SymPy imported, caches cleared (aim: below 5 s)", one, None)
     sizes = (1, 2, 4, 8, 16, 32)
-    medians = interleaved({layers: body(layers) for layers in sizes}, max(repeats // 5, 1), clear_cache)
+    medians = interleaved({layers: body(layers) for layers in sizes}, max(repeats // 5, 1), cold)
     out, table = console(), Table(box=box.SIMPLE_HEAD, pad_edge=False)
     out.print(Text("Stacked llama blocks: time to derive, for each definition of both passes", style="bold"))
     for column in ("blocks", "definitions", "seconds", "ms per definition"):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import sympy as sp
 
 from derive.algebra.binders import Binder, Total
 from derive.algebra.terms import Term, from_terms, merge, terms_of
+from derive.memory import remembered
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def canonical(expr: sp.Expr) -> sp.Expr:
     """The sum of products with contracted deltas and canonical bound names, inside functions too.
 

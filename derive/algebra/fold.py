@@ -7,13 +7,13 @@ sum-of-products form, where Σ_j dA[i,j]·e^S[i,j]/Z[i] shows A[i,j] although Z 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 import sympy as sp
 
 from derive.algebra.axes import Axis, free_axes, is_bound
 from derive.algebra.binders import Binder, Total
 from derive.algebra.terms import Powers, Term, from_terms, merge, terms_of
+from derive.memory import remembered
 
 Equation = tuple[sp.Indexed, sp.Expr]
 """A definition as folding sees it: the target entry and its value."""
@@ -73,13 +73,13 @@ class Equations:
         return tuple(self._equations[place][0] for place in places if self._equations[place][1] <= present)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _folded(expr: sp.Expr, equations: tuple[Equation, ...]) -> sp.Expr:
     """One pass over an expression; remembered, because derivations of programs that are much alike fold much alike."""
     return _fold_all(expr, [(target, pattern) for target, value in equations if (pattern := _pattern(value))])
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _pattern(value: sp.Expr) -> Term | None:
     """A value that is one product of at least two factors, or one compound factor, can be folded."""
     terms = terms_of(value)

@@ -13,7 +13,6 @@ compact form appears by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 import sympy as sp
 
@@ -39,6 +38,7 @@ from derive.calculus.parts import name_parts
 from derive.calculus.rules import Rule, reason_for_reduction, rule_for
 from derive.calculus.steps import Derivation, Step, marked
 from derive.forward.program import Definition, Input, Output, Program, unfolded, unused
+from derive.memory import remembered
 
 
 def backward(program: Program) -> Derivation:
@@ -274,7 +274,7 @@ class _Reverse:
         )
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _contribution(
     program: str, definition: Definition, cotangent: Tensor, tensor: Tensor, axes: tuple[Axis, ...]
 ) -> tuple[sp.Expr, sp.Expr]:
