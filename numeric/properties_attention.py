@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from derive.algebra.functions import has_kink
-from derive.modes import program, taken_apart
+from derive.modes import program
 from derive.proof.identities import scores_are_products
 from numeric.arguments import ACCUMULATION
 from numeric.backends import Backend
@@ -31,11 +31,16 @@ from numeric.properties import (
     tangents,
 )
 from numeric.samples import Arrays, Run, Sample, run
+from numeric.signature import Signature
 
 attention = Registry()
 
 biased = Registry()
 """What a program keeps that adds a bias to its scores, whatever else it has."""
+
+
+masked = Registry()
+"""What a program keeps that has a mask, and keys of their own, whatever else it has."""
 
 
 def _with_bias(sample: Sample) -> Sample:
@@ -205,14 +210,38 @@ def minus_infinity_hides(kernel: Kernel, device: Backend, sample: Sample) -> flo
     hidden[:1], hidden[:, -1:] = True, True
     inputs["bias"] = np.where(hidden, np.array(-np.inf, inputs["bias"].dtype), inputs["bias"])
     clean = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
-    poisoned = {name: array.copy() for name, array in inputs.items()}
-    keys = kernel.signature.dims["bias"][-1]
-    for name, poison in (("K", np.nan), ("V", np.inf)):
-        if name in poisoned and kernel.signature.dims[name][-2] == keys:
-            poisoned[name][..., -1:, :] = poison
-    made = run(kernel, device, poisoned, clean.cotangents, sample.parameters)
+    return _poisoned(kernel, device, sample, clean)
+
+
+@masked("what a mask hides contributes nothing", "NaN and ∞ at a key that no query sees change nothing")
+def mask_hides(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Hide the last key from every query by the mask, and poison it."""
+    inputs = replace(sample, given=tuple(dict.fromkeys((*sample.given, "mask")))).inputs(kernel.signature)
+    inputs["mask"][..., -1:] = False
+    return _poisoned(kernel, device, sample, run(kernel, device, inputs, sample.output_cotangents, sample.parameters))
+
+
+def _poisoned(kernel: Kernel, device: Backend, sample: Sample, clean: Run) -> float:
+    """How far a run comes out otherwise with NaN and ∞ in all that belongs to the last key, which is hidden."""
+    inputs = {name: array.copy() for name, array in clean.inputs.items()}
+    for number, name in enumerate(_of_keys(kernel.signature)):
+        if name in inputs:
+            inputs[name][..., -1:, :] = np.nan if number % 2 else np.inf
+    made = run(kernel, device, inputs, clean.cotangents, sample.parameters)
     exact = exact_of(sample, clean)
     return max(output_error(made, exact), gradient_error(made, exact))
+
+
+def _of_keys(signature: Signature) -> list[str]:
+    """The keys, values and tangents of them, where keys are not queries too.
+
+    States that are projected to keys are none: a hidden one times a gradient of 0 is part of a map's gradient.
+    """
+    hides = next((s for s in signature.inputs if s.name in ("mask", "bias")), None)
+    if hides is None or hides.axes[-1] == hides.axes[-2]:
+        return []
+    named = (s for s in signature.inputs if s.name.removeprefix("t").startswith(("K", "V")))
+    return [s.name for s in named if len(s.axes) > 1 and s.axes[-2] == hides.axes[-1]]
 
 
 def properties_for(kernel: Kernel) -> tuple[Property, ...]:
@@ -222,8 +251,9 @@ def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     products = family and scores_are_products(program(kernel.program))
     moving = tangents.properties if kernel.program.endswith("_tangent") else []
     general = [p for p in any_program.properties if kernel.signature.gradients or not p.of_gradients]
-    first_order = taken_apart(kernel.program)[1] == "backward"  # what is hidden may show in gradients of gradients
-    hiding = biased.properties if first_order and "bias" in names else []
+    hiding = biased.properties if "bias" in names else []
+    if "mask" in names and not family and _of_keys(kernel.signature):
+        hiding = [*hiding, *masked.properties]
     folded = kinked.properties if any(has_kink(d.value) for d in program(kernel.program).definitions) else []
     own = [p for p in attention.properties if family and (products or not p.of_products)]
     return (*general, *moving, *hiding, *folded, *own)

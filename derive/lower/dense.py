@@ -139,14 +139,21 @@ def _hiding(definition: Definition, support: dict[Tensor, tuple[Definition, sp.E
     """The visibility that a definition's value is a multiple of, at the definition's axes, else None."""
     if definition.target.tensor.boolean:
         return None
-    gates = []
-    for factor in sp.Mul.make_args(definition.value):
+    each = [_gates(term, support) for term in sp.Add.make_args(definition.value)]
+    common = [gate for gate in each[0] if all(gate in gates for gates in each)]
+    return sp.Mul(*common) if common else None
+
+
+def _gates(term: sp.Expr, support: dict[Tensor, tuple[Definition, sp.Expr]]) -> list[sp.Expr]:
+    """The visibilities outside which a product is 0: those of its factors."""
+    gates: list[sp.Expr] = []
+    for factor in sp.Mul.make_args(term):
         if is_gate(factor):
             gates.append(factor)
         elif isinstance(factor, Entry) and factor.base in support:
             source, gate = support[factor.base]
-            gates.append(gate.xreplace(dict(zip(source.axes, factor.indices, strict=True))))
-    return sp.Mul(*gates) if gates else None
+            gates += sp.Mul.make_args(gate.xreplace(dict(zip(source.axes, factor.indices, strict=True))))
+    return gates
 
 
 def _support(support: dict[Tensor, tuple[Definition, sp.Expr]]) -> Support:

@@ -126,7 +126,7 @@ def forward(
     tgrad_A = grad_O @ tV.mT
     tr = xp.sum(visible_only(xp, A * tgrad_A, M), axis=-1) + xp.sum(visible_only(xp, grad_A * tA, M), axis=-1)
     tgrad_S = visible_only(xp, tA * (grad_A - r[..., None]), M) + visible_only(xp, A * (tgrad_A - tr[..., None]), M)
-    tgrad_Q = scale * (tgrad_S @ K + visible_matmul(xp, grad_S, tK, M))
-    tgrad_K = scale * (tgrad_S.mT @ Q + visible_matmul(xp, grad_S.mT, tQ, None if M is None else M.mT))
+    tgrad_Q = scale * (visible_matmul(xp, tgrad_S, K, M) + visible_matmul(xp, grad_S, tK, M))
+    tgrad_K = scale * (visible_matmul(xp, tgrad_S.mT, Q, None if M is None else M.mT) + visible_matmul(xp, grad_S.mT, tQ, None if M is None else M.mT))
     outputs = {"grad_Q": grad_Q, "grad_K": grad_K, "grad_V": grad_V, "tgrad_Q": tgrad_Q, "tgrad_K": tgrad_K, "tgrad_V": tgrad_V}
     return outputs, {}

@@ -87,18 +87,18 @@ def forward(
     Z2 = xp.sum(E2, axis=-1)
     A2 = visible_only(xp, E2 / Z2[..., None], M)
     A = A1 - visible_only(xp, A2 * lam[..., None, None], M)
-    O = A @ V
+    O = visible_matmul(xp, A, V, M)
     outputs = {"O": O}
-    return outputs, {"A": A, "V": V, "A2": A2, "M": M, "lam": lam, "K2": K2, "Q2": Q2, "A1": A1, "K1": K1, "Q1_scaled": Q1_scaled, "scale": scale}
+    return outputs, {"A": A, "M": M, "V": V, "A2": A2, "lam": lam, "K2": K2, "Q2": Q2, "A1": A1, "K1": K1, "Q1_scaled": Q1_scaled, "scale": scale}
 
 
 def backward(
     dO: Array,
     *,
     A: Array,
+    M: Array | None,
     V: Array,
     A2: Array,
-    M: Array | None,
     lam: Array,
     K2: Array,
     Q2: Array,
@@ -127,7 +127,7 @@ def backward(
         ∇Q1[i,c] = scale Σ_j K1[j,c] ∇S1[i,j]    (product)
         ∇K1[j,c] = scale Σ_i Q1[i,c] ∇S1[i,j]    (product)
     """
-    dV = A.mT @ dO
+    dV = visible_matmul(xp, A.mT, dO, None if M is None else M.mT)
     dA = dO @ V.mT
     dlam = -xp.sum(xp.sum(visible_only(xp, A2 * dA, M), axis=-1), axis=-1)
     dA2 = -(dA * lam[..., None, None])

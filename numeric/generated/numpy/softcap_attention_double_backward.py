@@ -6,7 +6,7 @@ the definitions of `softcap_attention_double_backward`.
 Generated: do not edit, run `backprove generate`.
 
 Array operations of both passes, transposes being views: 65 for the plain program (Q, K, V, grad_O to grad_Q,
-grad_K and grad_V and gradients), 80 with mask, bias and grad_L.
+grad_K and grad_V and gradients), 81 with mask, bias and grad_L.
 Relies on: shift invariance.
 """
 
@@ -171,7 +171,7 @@ def backward(
     dS = visible_only(xp, A * (dA - r2[..., None]), M)
     dbias = dS
     dS_2 = cap * dS - visible_only(xp, 2 * (S_2 * dgrad_S_1 * grad_S_2), M)
-    dS_1 = dS_2 * (1 - S_2 ** 2)
-    dQ = (scale/cap) * (dS_1 @ K + visible_matmul(xp, grad_S_1, dgrad_K, M))
-    dK = (scale/cap) * (dS_1.mT @ Q + visible_matmul(xp, grad_S_1.mT, dgrad_Q, None if M is None else M.mT))
+    dS_1 = visible_only(xp, dS_2 * (1 - S_2 ** 2), M)
+    dQ = (scale/cap) * (visible_matmul(xp, dS_1, K, M) + visible_matmul(xp, grad_S_1, dgrad_K, M))
+    dK = (scale/cap) * (visible_matmul(xp, dS_1.mT, Q, None if M is None else M.mT) + visible_matmul(xp, grad_S_1.mT, dgrad_Q, None if M is None else M.mT))
     return {"Q": dQ, "K": dK, "V": dV, "bias": dbias, "grad_O": dgrad_O, "grad_L": dgrad_L}
