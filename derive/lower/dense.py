@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from derive.algebra import Axis, Entry, Tensor, Total, free_axes
-from derive.algebra.tensors import is_gate
 from derive.calculus import Derivation
 from derive.forward.program import Definition, Program
 from derive.lower.arrays import All, Name, Node, Zeros, filled, mentioned, operations
 from derive.lower.stabilise import RELIES_ON, stabilise_together
-from derive.lower.tensorise import Support, tensorise
+from derive.lower.tensorise import Support, gates_of, tensorise
 
 
 @dataclass(frozen=True)
@@ -139,21 +138,8 @@ def _hiding(definition: Definition, support: dict[Tensor, tuple[Definition, sp.E
     """The visibility that a definition's value is a multiple of, at the definition's axes, else None."""
     if definition.target.tensor.boolean:
         return None
-    each = [_gates(term, support) for term in sp.Add.make_args(definition.value)]
-    common = [gate for gate in each[0] if all(gate in gates for gates in each)]
-    return sp.Mul(*common) if common else None
-
-
-def _gates(term: sp.Expr, support: dict[Tensor, tuple[Definition, sp.Expr]]) -> list[sp.Expr]:
-    """The visibilities outside which a product is 0: those of its factors."""
-    gates: list[sp.Expr] = []
-    for factor in sp.Mul.make_args(term):
-        if is_gate(factor):
-            gates.append(factor)
-        elif isinstance(factor, Entry) and factor.base in support:
-            source, gate = support[factor.base]
-            gates += sp.Mul.make_args(gate.xreplace(dict(zip(source.axes, factor.indices, strict=True))))
-    return gates
+    gates = gates_of(definition.value, _support(support))
+    return sp.Mul(*gates) if gates else None
 
 
 def _support(support: dict[Tensor, tuple[Definition, sp.Expr]]) -> Support:

@@ -339,9 +339,20 @@ class _Tensoriser:
         return arranged(self._name(gate, order), tuple(a for a in order if a in free_axes(gate)))
 
     def _hides(self, factor: sp.Expr) -> sp.Expr | None:
-        if isinstance(factor, Entry) and factor.base in self.support:
-            return self.support[factor.base](factor.indices)
-        return None
+        gates = gates_of(factor, self.support)
+        return sp.Mul(*gates) if gates else None
+
+
+def gates_of(value: sp.Expr, support: Support) -> tuple[sp.Expr, ...]:
+    """The 0/1 factors outside which a value is 0: those of any factor of a product, those of all terms of a sum."""
+    if is_gate(value):
+        return (value,)
+    if isinstance(value, Entry):
+        return sp.Mul.make_args(support[value.base](value.indices)) if value.base in support else ()
+    parts = [gates_of(part, support) for part in value.args] if isinstance(value, (sp.Add, sp.Mul)) else []
+    if isinstance(value, sp.Mul):
+        return tuple(dict.fromkeys(gate for gates in parts for gate in gates))
+    return tuple(gate for gate in parts[0] if all(gate in gates for gates in parts)) if parts else ()
 
 
 def _both(one: sp.Expr | None, other: sp.Expr | None) -> sp.Expr | None:

@@ -280,11 +280,11 @@ class Bounded:
 
     def __add__(self, other: Bounded) -> Bounded:
         value = self.value + other.value
-        return Bounded(value, self.error + other.error + abs(value))
+        return rounded(value, self.error + other.error + abs(value))
 
     def __mul__(self, other: Bounded) -> Bounded:
         value = self.value * other.value
-        return Bounded(value, abs(self.value) * other.error + abs(other.value) * self.error + abs(value))
+        return rounded(value, abs(self.value) * other.error + abs(other.value) * self.error + abs(value))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bounded) and bool(self.value == other.value)
@@ -297,6 +297,11 @@ class Bounded:
 
     def __hash__(self) -> int:
         return hash(self.value)
+
+
+def rounded(value: Any, error: Any) -> Bounded:
+    """A value with its bound; infinity, a hidden score, is rounded to itself."""
+    return Bounded(value, 0) if mpmath.isinf(value) else Bounded(value, error)
 
 
 class RunningErrors:
@@ -323,16 +328,16 @@ class RunningErrors:
         (x,) = args
         value = self.base.function(function, x.value)
         if function is sp.exp:
-            return Bounded(value, value * (x.error + abs(x.value) + 1) if value else self.zero)
+            return rounded(value, value * (x.error + abs(x.value) + 1) if value else self.zero)
         if function is sp.log and not x.value:
             return Bounded(value, self.zero)
-        return Bounded(value, abs(slope(function, x.value, value, self.base)) * x.error + abs(value))
+        return rounded(value, abs(slope(function, x.value, value, self.base)) * x.error + abs(value))
 
     def power(self, base: Bounded, exponent: sp.Rational) -> Bounded:
         """A power; its error is the base's, times the exponent, and a rounding of its own."""
         value = self.base.power(base.value, exponent)
         amplified = abs(self.base.number(exponent) * value / base.value) * base.error if base.value else self.zero
-        return Bounded(value, amplified + abs(value))
+        return rounded(value, amplified + abs(value))
 
     def compared(self, value: Bounded) -> sp.Expr:
         """The value."""

@@ -389,3 +389,12 @@ def test_running_errors_are_zero_for_what_is_hidden() -> None:
     (first, hidden) = interpret(program("attention"), inputs, arithmetic=RunningErrors())["A"][0]
     assert (hidden.value, hidden.error) == (0, 0)
     assert first.value == 1
+
+
+def test_infinity_is_rounded_to_itself_and_bounds_stay_numbers() -> None:
+    """A hidden score goes on as −∞; what is made of it has a bound, not NaN."""
+    numbers = RunningErrors()
+    hidden = numbers.number(float("-inf")) + numbers.number(0.1)
+    weight = numbers.power(numbers.number(1) + numbers.function(sp.exp, hidden * numbers.number(-1)), sp.Integer(-1))
+    assert (hidden.error, weight.value, weight.error) == (0, 0, 0)
+    assert (weight * numbers.number(3)).error == 0
