@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import sympy as sp
 
 from derive.algebra import Axis, Entry, Tensor, Total, free_axes
 from derive.calculus import Derivation
+from derive.errors import LoweringError
 from derive.forward.program import Definition, Program
 from derive.lower.arrays import All, Name, Node, Zeros, filled, mentioned, operations
 from derive.lower.stabilise import RELIES_ON, stabilise_together
@@ -122,10 +124,20 @@ def _statements(
 
 
 def _like(definition: Definition, program: Program, sources: Mapping[str, str]) -> str:
-    """A tensor of the same axes as a definition that is 0: the input whose gradient it is, or any other."""
-    tensors = (*((d.name, d.axes) for d in program.definitions), *((i.name, i.axes) for i in program.inputs))
-    same = (name for name, axes in tensors if axes == definition.axes and name != definition.name)
-    return sources.get(definition.name) or next(same)
+    """A tensor of the same axes as a definition that is 0: the input whose gradient it is, or any that is there then.
+
+    Raises
+    ------
+    LoweringError: there is none, so that array code would not know a shape.
+    """
+    if definition.name in sources:
+        return sources[definition.name]
+    earlier = takewhile(lambda d: d is not definition, program.definitions)
+    tensors = (*((d.name, d.axes) for d in earlier), *((i.name, i.axes) for i in program.inputs))
+    same = next((name for name, axes in tensors if axes == definition.axes), None)
+    if same is None:
+        raise LoweringError(f"{definition.name} is 0, and no tensor of its axes is there to take the shape of")
+    return same
 
 
 def _optional_entry(term: sp.Expr, optional: set[Tensor]) -> Entry | None:

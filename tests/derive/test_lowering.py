@@ -653,3 +653,20 @@ def test_views_and_names_are_free_and_arranging_twice_is_arranging_once() -> Non
     assert arranged(turned, (i, j)) == x
     assert arranged(arranged(x, (k, j, i)), (j, i)) == View((j, i), x)
     assert [operations(n) for n in (x, turned, Apply((i, j), "exp", (x,)), Scalar((), sp.Integer(2)))] == [0, 0, 1, 0]
+
+
+def test_zeros_take_the_shape_of_what_is_there_by_then() -> None:
+    """A definition that is 0 before another of the same axes: not that one's shape, which comes later."""
+    b = Builder("zeros", "")
+    X, Y = b.input("X", i), b.input("Y", j)
+    nothing = b.define("N", (i, j), sp.S.Zero)
+    later = b.define("Later", (i, j), X[i] * Y[j])
+    b.define("O", (i, j), nothing[i, j] + later[i, j])
+    with pytest.raises(LoweringError, match="N is 0, and no tensor of its axes is there"):
+        dense(backward(b.output("O").build()))
+    b = Builder("zeros", "")
+    X, Y = b.input("X", i), b.input("Y", i)
+    nothing = b.define("N", (i,), sp.S.Zero)
+    later = b.define("Later", (i,), X[i] * Y[i])
+    b.define("O", (i,), nothing[i] + later[i])
+    assert "N = xp.zeros_like(X)" in module(b.output("O").build(), "numpy")
