@@ -75,8 +75,9 @@ class _Parts:
             total = total.xreplace(dict(zip(in_order(total), kept, strict=True)))
             entry, axes = total.body.xreplace({total.axes[0]: over}) / total, (*kept, over)
             probe = Tensor("probe", *axes)
-            if not fold(definition.value, [(probe[axes], entry)]).has(probe):
-                continue
+            folded = fold(definition.value, [(probe[axes], entry)])
+            if not folded.has(probe) or isinstance(folded, Entry):
+                continue  # it is not there, or it is all there is: it has a name already
             part = self._part(entry, axes, definition)
             definition = replace(definition, value=fold(definition.value, [(part.target, part.value)]))
         return definition

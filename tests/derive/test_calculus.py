@@ -25,8 +25,9 @@ import sympy as sp
 from derive.algebra import Axis, Entry, Indicator, Maximum, Tensor, Total, equal, free_axes, fresh
 from derive.algebra.binders import rewrite
 from derive.calculus import Derivation, Step, backward, tangent
+from derive.calculus.parts import name_parts
 from derive.errors import DerivationError
-from derive.forward import Builder, Program, program
+from derive.forward import Builder, Program, names, program
 from derive.forward.program import Definition
 from derive.forward.softmax import logsumexp, softmax
 from derive.proof import Decimals, interpret
@@ -877,3 +878,10 @@ def test_steps_are_records() -> None:
     step = derived("plain attention").steps[0]
     assert isinstance(step, Step)
     assert hash(step) == hash(derived("plain attention").steps[0])
+
+
+@pytest.mark.parametrize("name", names())
+def test_parts_are_named_once(name: str) -> None:
+    """What has a name gets no second one: a program with named parts is as it is."""
+    once = name_parts(program(name))
+    assert name_parts(once).definitions == once.definitions

@@ -59,8 +59,7 @@ def forward(
         S[i,j] = scale Σ_c K[j,c] Q[i,c]
         M[i,j] = [j ≤ i]
         W[i,j] = Min(1, Max(0, (j + ramp + span − i)/ramp))
-        A_1[i,j] = M[i,j] W[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] W[i,j′] exp(S[i,j′]))
-        A[i,j] = A_1[i,j]
+        A[i,j] = M[i,j] W[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] W[i,j′] exp(S[i,j′]))
         O[i,v] = Σ_j A[i,j] V[j,v]
     """
     d = Q.shape[-1]
@@ -76,15 +75,14 @@ def forward(
         1,
         maximum(xp, 0, (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None])),
     )
-    A_1 = visible_only(
+    A = visible_only(
         xp,
         W * xp.exp(S) / xp.sum(visible_only(xp, visible_only(xp, W, M) * xp.exp(S), M), axis=-1)[..., None],
         M,
     )
-    A = A_1
     O = visible_matmul(xp, A, V, M)
     outputs = {"O": O}
-    return outputs, {"A": A, "M": M, "V": V, "A_1": A_1, "S": S, "W": W, "span": span, "K": K, "Q_scaled": Q_scaled, "ramp": ramp, "scale": scale}
+    return outputs, {"A": A, "M": M, "V": V, "S": S, "W": W, "span": span, "K": K, "Q_scaled": Q_scaled, "ramp": ramp, "scale": scale}
 
 
 def backward(
@@ -93,7 +91,6 @@ def backward(
     A: Array,
     M: Array,
     V: Array,
-    A_1: Array,
     S: Array,
     W: Array,
     span: Array,
@@ -110,13 +107,12 @@ def backward(
 
         ∇V[j,v] = Σ_i A[i,j] ∇O[i,v]    (product)
         ∇A[i,j] = Σ_v V[j,v] ∇O[i,v]    (product)
-        ∇A_1[i,j] = ∇A[i,j]    (added term)
-        r[i] = Σ_j A_1[i,j] ∇A_1[i,j]    (name a reduction)
-        ∇W[i,j] = M[i,j] exp(S[i,j]) (∇A_1[i,j] − r[i])/(Σ_j′ M[i,j′] W[i,j′] exp(S[i,j′]))    (chain rule,
+        r[i] = Σ_j A[i,j] ∇A[i,j]    (name a reduction)
+        ∇W[i,j] = M[i,j] exp(S[i,j]) (∇A[i,j] − r[i])/(Σ_j′ M[i,j′] W[i,j′] exp(S[i,j′]))    (chain rule,
             fold, factor)
         ∇span = Σ_ji [−Max(0, (j + ramp + span − i)/ramp) + 1 > 0] [(j + ramp + span − i)/ramp > 0]
             ∇W[i,j]/ramp    (chain rule)
-        ∇S[i,j] = A_1[i,j] (∇A_1[i,j] − r[i])    (chain rule, fold, factor)
+        ∇S[i,j] = A[i,j] (∇A[i,j] − r[i])    (chain rule, fold, factor)
         ∇Q[i,c] = scale Σ_j K[j,c] ∇S[i,j]    (product)
         ∇K[j,c] = scale Σ_i Q[i,c] ∇S[i,j]    (product)
     """
@@ -124,15 +120,14 @@ def backward(
     n = dO.shape[-2]
     dV = visible_matmul(xp, A.mT, dO, M.mT)
     dA = dO @ V.mT
-    dA_1 = dA
-    r = xp.sum(visible_only(xp, A_1 * dA_1, M), axis=-1)
+    r = xp.sum(visible_only(xp, A * dA, M), axis=-1)
     dW = visible_only(
         xp,
-        xp.exp(S) * (dA_1 - r[..., None]) / xp.sum(visible_only(xp, visible_only(xp, W, M) * xp.exp(S), M), axis=-1)[..., None],
+        xp.exp(S) * (dA - r[..., None]) / xp.sum(visible_only(xp, visible_only(xp, W, M) * xp.exp(S), M), axis=-1)[..., None],
         M,
     )
     dspan = (1/ramp) * xp.sum(xp.sum(visible_only(xp, visible_only(xp, dW, 1 - maximum(xp, 0, (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None])) > 0), (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None]) > 0), axis=-1), axis=-1)
-    dS = visible_only(xp, A_1 * (dA_1 - r[..., None]), M)
+    dS = visible_only(xp, A * (dA - r[..., None]), M)
     dQ = scale * visible_matmul(xp, dS, K, M)
     dK = visible_matmul(xp, dS.mT, Q_scaled, M.mT)
     return {"Q": dQ, "K": dK, "V": dV, "span": dspan}
