@@ -33,6 +33,15 @@ class Term:
         """The product; the two terms' bound axes are distinct because opening makes fresh ones."""
         return Term(self.coefficient * other.coefficient, merge(self.powers, other.powers), self.bound + other.bound)
 
+    def without(self, *factors: sp.Expr, over: Axis | None = None) -> Term:
+        """The term without some of its factors, and without its sum over an axis."""
+        rest = {base: power for base, power in self.powers.items() if base not in factors}
+        return Term(self.coefficient, rest, tuple(a for a in self.bound if a != over))
+
+    def times(self, powers: Powers) -> Term:
+        """The term with more factors."""
+        return Term(self.coefficient, merge(self.powers, powers), self.bound)
+
     def renamed(self, names: dict[Axis, sp.Expr]) -> Term:
         """The term with axes replaced throughout its factors."""
         powers: Powers = {}
@@ -130,13 +139,10 @@ def contract(term: Term) -> Term:
         left, right = base.args
         for axis, other in ((left, right), (right, left)):
             if axis in term.bound and axis not in free_axes(other):  # δ(a, n − a) counts the a that are their own image
-                rest = {b: p for b, p in term.powers.items() if b != base}
-                kept = tuple(a for a in term.bound if a != axis)
-                return contract(Term(term.coefficient, rest, kept).renamed({axis: other}))
-        rest = {b: p for b, p in term.powers.items() if b != base}
-        if right not in free_axes(left) and any(right in free_axes(b**p) for b, p in rest.items()):
-            moved = Term(term.coefficient, rest, term.bound).renamed({right: left})
-            return contract(Term(moved.coefficient, merge(moved.powers, {base: sp.S.One}), moved.bound))
+                return contract(term.without(base, over=axis).renamed({axis: other}))
+        rest = term.without(base)
+        if right not in free_axes(left) and rest.uses(right):
+            return contract(rest.renamed({right: left}).times({base: sp.S.One}))
     return term
 
 

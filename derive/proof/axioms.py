@@ -162,8 +162,7 @@ def _no_jump(term: Term) -> Term:
         if isinstance(condition, GreaterThan) and condition.rhs == 0:
             x = condition.lhs
             if any(term.powers.get(factor, sp.S.Zero).is_positive for factor in (x, sp.Max(x, 0))):
-                rest = {b: p for b, p in term.powers.items() if b != base}
-                return Term(term.coefficient, merge(rest, {Indicator(x > 0): power}), term.bound)
+                return term.without(base).times({Indicator(x > 0): power})
     return term
 
 
@@ -189,26 +188,26 @@ def square_is(tensor: Tensor, other: Tensor) -> Axiom:
 def _turns(term: Term) -> Term:
     turns = [b for b, p in term.powers.items() if isinstance(b, QuarterTurn) and p == 1]
     for one in turns:
-        rest = {b: p for b, p in term.powers.items() if b != one}
+        rest = term.without(one)
         left, right = one.args
         if {left, right} <= set(term.bound):
-            swapped = Term(term.coefficient, rest, term.bound).renamed({left: right, right: left})
-            if swapped.powers == rest:
+            swapped = rest.renamed({left: right, right: left})
+            if swapped.powers == rest.powers:
                 return Term(sp.S.Zero, {}, ())
-            here, there = (
-                Total(sp.Mul(one, *(b**p for b, p in x.items())), *term.bound) for x in (rest, swapped.powers)
-            )
+            here, there = (Total(one * x.product, *term.bound) for x in (rest, swapped))
             if sp.Basic.compare(here, there) > 0:  # of the two names of the summed pair, one is canonical
-                return Term(-term.coefficient, merge(swapped.powers, {one: sp.S.One}), term.bound)
+                return _negative(swapped.times({one: sp.S.One}))
         for two in (t for t in turns if t != one):
             for axis in set(one.args) & set(two.args) & set(term.bound):
                 if term.uses(axis) == 2:
                     others = [next(a for a in t.args if a != axis) for t in (one, two)]
-                    sign = 1 if one.args.index(axis) == two.args.index(axis) else -1
-                    kept = {b: p for b, p in rest.items() if b != two}
-                    bound = tuple(a for a in term.bound if a != axis)
-                    return Term(sign * term.coefficient, merge(kept, {Delta(*others): sp.S.One}), bound)
+                    met = term.without(one, two, over=axis).times({Delta(*others): sp.S.One})
+                    return met if one.args.index(axis) == two.args.index(axis) else _negative(met)
     return term
+
+
+def _negative(term: Term) -> Term:
+    return Term(-term.coefficient, term.powers, term.bound)
 
 
 QUARTER_TURNS = Axiom("turns by right angles", "T Tᵀ = 1, T T = −1 and T[t,s] = −T[s,t]", _turns)
@@ -229,11 +228,9 @@ def products_sum_to_delta(left: Tensor, right: Tensor, name: str, over: int = 0)
             axis = one.indices[over]
             alone = all(e.indices.count(axis) == 1 for e in (one, two))  # B[a, a] is no column
             if alone and axis == two.indices[over] and axis in term.bound and term.uses(axis) == len({one, two}):
-                rest = {b: p for b, p in term.powers.items() if b not in (one, two)}
                 others = zip(*(e.indices[:over] + e.indices[over + 1 :] for e in (one, two)), strict=True)
                 deltas = {Delta(a, b): sp.S.One for a, b in others if a != b}
-                bound = tuple(a for a in term.bound if a != axis)
-                return Term(term.coefficient, merge(rest, deltas), bound)
+                return term.without(one, two, over=axis).times(deltas)
         return term
 
     places = ["b", "c"][: len(left.shape) - 1]
@@ -251,8 +248,7 @@ def sums_to_one(tensor: Tensor, name: str, over: int = -1) -> Axiom:
                 axis = base.indices[over]
                 alone = base.indices.count(axis) == 1  # A[i, i] is no row
                 if alone and axis in term.bound and term.uses(axis) == 1:
-                    rest = {b: p for b, p in term.powers.items() if b != base}
-                    return Term(term.coefficient, rest, tuple(a for a in term.bound if a != axis))
+                    return term.without(base, over=axis)
         return term
 
     return Axiom(name, f"Σ {tensor.name} = 1 over its {'last' if over == -1 else 'first'} index", apply, tensor)
@@ -273,13 +269,13 @@ def expected(tensor: Tensor) -> Axiom:
         mine = {b: p for b, p in term.powers.items() if isinstance(b, Entry) and b.base == tensor}
         if sum(mine.values()) != 2 or not all(p.is_positive for p in mine.values()):
             return term
-        rest = {b: p for b, p in term.powers.items() if b not in mine}
-        if any(tensor in {e.base for e in b.atoms(Entry)} for b in rest):
+        rest = term.without(*mine)
+        if any(tensor in {e.base for e in b.atoms(Entry)} for b in rest.powers):
             return term
         if len(mine) == 1:
-            return Term(term.coefficient, rest, term.bound)
-        (one, two) = mine
-        return Term(term.coefficient, merge(rest, {Delta(one.indices[0], two.indices[0]): sp.S.One}), term.bound)
+            return rest
+        one, two = mine
+        return rest.times({Delta(one.indices[0], two.indices[0]): sp.S.One})
 
     statement = f"E {tensor.name}[c] {tensor.name}[e] = δ[c,e]"
     return Axiom(f"moments of {tensor.name}", statement, apply, tensor, expectation=True)

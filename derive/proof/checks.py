@@ -14,7 +14,7 @@ from derive.algebra import Entry
 from derive.calculus import Derivation, joined
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Program
-from derive.lower import Kernel, dense
+from derive.lower import Kernel
 from derive.proof.arithmetic import ORDERED, Arithmetic, Duals, Number, Weights
 from derive.proof.degrees import Degrees, FailureBound
 from derive.proof.fingerprint import (
@@ -34,7 +34,8 @@ from derive.proof.fingerprint import (
 )
 from derive.proof.interpreter import Nested, interpret
 from derive.proof.rationals import Kind
-from derive.proof.schedule import ScheduleError, run
+from derive.proof.schedule import run
+from derive.proof.strided import ScheduleError
 
 
 def uncompacted(derivation: Derivation) -> Program:
@@ -104,13 +105,6 @@ def _noted(sides: Sides, bound: FailureBound | None) -> list[str]:
     if bound is not None:
         bound.note(sides)
     return differing(sides)
-
-
-def generated_order_is_the_derivation(
-    derivation: Derivation, seed: int = 0, bound: FailureBound | None = None
-) -> list[str]:
-    """The outputs and gradients in which the array schedule differs from the definitions at a random point, if any."""
-    return schedule_differs(dense(derivation), seed, bound)
 
 
 def schedule_differs(kernel: Kernel, seed: int = 0, bound: FailureBound | None = None) -> list[str]:
@@ -214,11 +208,7 @@ def forward_mode_agrees(
     ------
     AlgebraError: there is no such size, or no random point at which the program is defined.
     """
-    at = _sized(derivation.forward, sizes)
-    sides = where_defined(
-        lambda s: _forward_mode(derivation, s, at(s), *_numbers(s, takes_roots(derivation.forward), bound, kind)), seed
-    )
-    return not _noted(sides, bound if takes_roots(derivation.forward) else None)
+    return not _by_duals(_forward_mode, derivation, seed, sizes, kind, bound)
 
 
 def _sized(forward: Program, sizes: Mapping[str, int] | None) -> Callable[[int], dict[str, int]]:
@@ -230,6 +220,27 @@ def _sized(forward: Program, sizes: Mapping[str, int] | None) -> Callable[[int],
                 f"{forward.name} has no size {name} = {length!r}; give whole numbers for some of {', '.join(known)}"
             )
     return lambda seed: {**small_sizes(forward, seed), **(sizes or {})}
+
+
+Compare = Callable[
+    [Derivation, int, Mapping[str, int], Arithmetic, Callable[[random.Random], Number]],
+    Sides,
+]
+"""What a derivation gives at a point, and what dual numbers do: of a seed, sizes, an arithmetic and its numbers."""
+
+
+def _by_duals(
+    compare: Compare,
+    derivation: Derivation,
+    seed: int,
+    sizes: Mapping[str, int] | None,
+    kind: Kind | None,
+    bound: FailureBound | None,
+) -> list[str]:
+    """What differs from dual numbers at the first point that is defined."""
+    at, roots = _sized(derivation.forward, sizes), takes_roots(derivation.forward)
+    sides = where_defined(lambda s: compare(derivation, s, at(s), *_numbers(s, roots, bound, kind)), seed)
+    return _noted(sides, bound if roots else None)
 
 
 @dataclass(frozen=True)
@@ -303,11 +314,7 @@ def tangents_agree(
 
     Parameters and errors are those of :func:`forward_mode_agrees`.
     """
-    at = _sized(derivation.forward, sizes)
-    sides = where_defined(
-        lambda s: _tangents(derivation, s, at(s), *_numbers(s, takes_roots(derivation.forward), bound, kind)), seed
-    )
-    return _noted(sides, bound if takes_roots(derivation.forward) else None)
+    return _by_duals(_tangents, derivation, seed, sizes, kind, bound)
 
 
 def _tangents(

@@ -171,6 +171,6 @@ def _without_divisors(remainder: sp.Expr, axioms: Sequence[Axiom], trace: dict[s
         if len(terms) < 2 or not divisors:
             break
         trace["multiply by what divides"] = None
-        multiplied = from_terms(Term(t.coefficient, merge(t.powers, divisors), t.bound) for t in terms)
+        multiplied = from_terms(t.times(divisors) for t in terms)
         remainder = _normal(multiplied, (*axioms, *ALWAYS), trace)
     return remainder

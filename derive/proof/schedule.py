@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -42,21 +41,7 @@ from derive.lower.tensorise import FUNCTIONS
 from derive.proof.arithmetic import Arithmetic, UndefinedError, at_number
 from derive.proof.fingerprint import entries, filled, lengths
 from derive.proof.interpreter import COMPARE, Machine, Nested
-
-Shape = tuple[int, ...]
-
-
-class ScheduleError(AlgebraError):
-    """A schedule that array code could not run: shapes that do not meet, a name that is not there."""
-
-
-@dataclass(frozen=True)
-class Array:
-    """Entries in row-major order: numbers, exact positions and counts (``int``, ``Fraction``, ±∞), or conditions."""
-
-    shape: Shape
-    entries: list[Any]
-
+from derive.proof.strided import Array, ScheduleError, Shape, broadcast, rows_along, split, spread, viewed
 
 UNDEFINED = object()
 """What stands where array code has NaN."""
@@ -185,10 +170,10 @@ class Schedule:
                 return Array((length,), list(range(length)))
             case View():
                 operand = self._evaluate(node.operand)
-                return None if operand is None else _viewed(operand, node.operand.axes, node.axes)
+                return None if operand is None else viewed(operand, node.operand.axes, node.axes)
             case Fill():
                 shape = self._shape(node.axes)
-                return Array(shape, _spread(self._array(node.operand), shape))
+                return Array(shape, spread(self._array(node.operand), shape))
             case Zeros():
                 shape = self._named(node.like).shape
                 return Array(shape, [0] * math.prod(shape))
@@ -211,7 +196,7 @@ class Schedule:
         raise AlgebraError(f"array code has no {type(node).__name__}")
 
     def _elementwise(self, operation: Callable[..., Any], arguments: Sequence[Array]) -> Array:
-        shape = _broadcast(*(a.shape for a in arguments))
+        shape = broadcast(*(a.shape for a in arguments))
 
         def apply(*values: Any) -> Any:
             if any(value is UNDEFINED for value in values):
@@ -221,7 +206,7 @@ class Schedule:
             except (UndefinedError, ZeroDivisionError):
                 return UNDEFINED
 
-        return Array(shape, [apply(*values) for values in zip(*(_spread(a, shape) for a in arguments), strict=True)])
+        return Array(shape, [apply(*values) for values in zip(*(spread(a, shape) for a in arguments), strict=True)])
 
     def _operation(self, name: str) -> Callable[..., Any]:
         """A function of entries: of exact ones in integers and fractions, of others in the arithmetic."""
@@ -280,8 +265,8 @@ class Schedule:
     def _selected(self, operand: Array, visible: Array | None) -> Array:
         if visible is None:
             return operand
-        shape = _broadcast(operand.shape, visible.shape)
-        shown = zip(_spread(operand, shape), _spread(visible, shape), strict=True)
+        shape = broadcast(operand.shape, visible.shape)
+        shown = zip(spread(operand, shape), spread(visible, shape), strict=True)
         return Array(shape, [value if seen else 0 for value, seen in shown])
 
     def _all(self, node: All) -> Array | None:
@@ -296,10 +281,10 @@ class Schedule:
         """Entries at an index, the nearest one where it lies outside."""
         values, index = self._array(node.operand), self._array(node.index)
         place = node.operand.axes.index(node.along)
-        lead = _broadcast(values.shape[:place], index.shape[:place])
+        lead = broadcast(values.shape[:place], index.shape[:place])
         length, rest, new = values.shape[place], values.shape[place + 1 :], index.shape[place:]
         width, count = math.prod(rest), math.prod(new)
-        rows, places = _spread(values, (*lead, length, *rest)), _spread(index, (*lead, *new))
+        rows, places = spread(values, (*lead, length, *rest)), spread(index, (*lead, *new))
         picked = []
         for at in range(math.prod(lead)):
             for k in places[at * count : (at + 1) * count]:
@@ -311,14 +296,14 @@ class Schedule:
         operand, axis = self._array(node.operand), node.operand.axes.index(node.over)
         if len(operand.shape) != len(node.operand.axes):
             raise ScheduleError(f"an array of shape {operand.shape} is reduced as one of axes {node.operand.axes}")
-        rows = _rows(operand, axis)
+        rows = rows_along(operand, axis)
         shape = operand.shape[:axis] + operand.shape[axis + 1 :]
         if node.function == "sum":
             return Array(shape, [self._sum(row) for row in rows])
         visible = None if node.visible is None else self._evaluate(node.visible)
         seen = [[True] * len(row) for row in rows]
         if visible is not None:
-            seen = _rows(Array(operand.shape, _spread(visible, operand.shape)), axis)
+            seen = rows_along(Array(operand.shape, spread(visible, operand.shape)), axis)
         empty = -sp.oo if node.function == "supremum" else 0
         largest = [
             self._largest([x for x, s in zip(*pair, strict=True) if s], empty) for pair in zip(rows, seen, strict=True)
@@ -349,16 +334,16 @@ class Schedule:
         """A matrix product of neighbouring axes joined; what is hidden of the left operand has to be 0."""
         left, right = self._array(node.left), self._array(node.right)
         counts = len(node.rows), len(node.over), len(node.columns)
-        left_lead, rows, over = _split(left.shape, counts[0], counts[1])
-        right_lead, deep, columns = _split(right.shape, counts[1], counts[2])
+        left_lead, rows, over = split(left.shape, counts[0], counts[1])
+        right_lead, deep, columns = split(right.shape, counts[1], counts[2])
         if math.prod(over) != math.prod(deep):
             raise ScheduleError(f"a product of shapes {left.shape} and {right.shape} sums over {over} and {deep}")
-        lead = _broadcast(left_lead, right_lead)
+        lead = broadcast(left_lead, right_lead)
         high, inner, wide = map(math.prod, (rows, over, columns))
         visible = None if node.visible is None else self._evaluate(node.visible)
         left_shape = (*lead, *rows, *over)
-        one, two = _spread(left, left_shape), _spread(right, (*lead, *deep, *columns))
-        seen = [True] * len(one) if visible is None else _spread(visible, left_shape)
+        one, two = spread(left, left_shape), spread(right, (*lead, *deep, *columns))
+        seen = [True] * len(one) if visible is None else spread(visible, left_shape)
         if any(
             not s and (x is UNDEFINED or self._number(x) != self._number(0)) for x, s in zip(one, seen, strict=True)
         ):
@@ -378,71 +363,6 @@ class Schedule:
 
     def _multiplied(self, left: Any, right: Any) -> Any:
         return UNDEFINED if left is UNDEFINED or right is UNDEFINED else left * self._number(right)
-
-
-def _viewed(operand: Array, axes: tuple[Axis, ...], wanted: tuple[Axis, ...]) -> Array:
-    """The operand with its axes in another order, and axes of length 1 where it lacks some."""
-    if len(operand.shape) != len(axes):
-        raise ScheduleError(f"an array of shape {operand.shape} is viewed as one of axes {axes}")
-    kept = [axis for axis in wanted if axis in axes]
-    if set(kept) != set(axes):
-        raise ScheduleError(f"a view of axes {axes} as {wanted} loses some")
-    steps = _steps(operand.shape)
-    order = [axes.index(axis) for axis in kept]
-    moved = _picked(operand.entries, [(operand.shape[k], steps[k]) for k in order])
-    lengths_ = iter([operand.shape[k] for k in order])
-    return Array(tuple(next(lengths_) if axis in axes else 1 for axis in wanted), moved)
-
-
-def _broadcast(*shapes: Shape) -> Shape:
-    """The shape that arrays of given shapes have together, aligned at their last axes."""
-    rank = max(map(len, shapes), default=0)
-    result = []
-    for found in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
-        longer = {length for length in found if length != 1}
-        if len(longer) > 1:
-            raise ScheduleError(f"arrays of shapes {', '.join(map(str, shapes))} do not broadcast")
-        result.append(longer.pop() if longer else 1)
-    return tuple(result)
-
-
-def _spread(array: Array, shape: Shape) -> list[Any]:
-    """The entries repeated to a shape that the array broadcasts to."""
-    if array.shape == shape:
-        return array.entries
-    own = (1,) * (len(shape) - len(array.shape)) + array.shape
-    if len(own) > len(shape) or any(length not in (1, full) for length, full in zip(own, shape, strict=True)):
-        raise ScheduleError(f"an array of shape {array.shape} does not broadcast to {shape}")
-    steps = [step if length > 1 else 0 for length, step in zip(own, _steps(own), strict=True)]
-    return _picked(array.entries, list(zip(shape, steps, strict=True)))
-
-
-def _rows(array: Array, axis: int) -> list[list[Any]]:
-    """The entries along one axis, a list for every position of the others."""
-    length, width = array.shape[axis], math.prod(array.shape[axis + 1 :])
-    starts = (block * length * width + at for block in range(math.prod(array.shape[:axis])) for at in range(width))
-    return [array.entries[start : start + length * width : width] for start in starts]
-
-
-def _split(shape: Shape, first: int, second: int) -> tuple[Shape, Shape, Shape]:
-    """Leading lengths, and the two groups of last ones."""
-    lead = len(shape) - first - second
-    if lead < 0:
-        raise ScheduleError(f"a product of an array of shape {shape} takes {first + second} of its axes")
-    return shape[:lead], shape[lead : lead + first], shape[lead + first :]
-
-
-def _steps(shape: Shape) -> list[int]:
-    """How far apart in row-major order neighbours along each axis are."""
-    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-
-
-def _picked(items: list[Any], walk: Sequence[tuple[int, int]]) -> list[Any]:
-    """The items at the places that nested loops of given lengths and steps come by."""
-    places = [0]
-    for length, step in walk:
-        places = [place + k * step for place in places for k in range(length)]
-    return [items[place] for place in places]
 
 
 _SCALAR: dict[str, type[sp.Function]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from types import ModuleType
 from typing import Any
 
@@ -99,7 +100,8 @@ def _with_all_inputs(wrong: Derivation) -> Derivation:
 
 def property_tests(kernel: Kernel) -> bool:
     """Whether a property fails on a sample."""
-    return any(_refused_by(p, kernel, s) for s in _sound_samples(kernel.program) for p in properties_for(kernel))
+    asked = product(_sound_samples(kernel.program), properties_for(kernel))
+    return any(_refused_by(prop, kernel, sample) for sample, prop in asked)
 
 
 def finite_differences(kernel: Kernel) -> bool:

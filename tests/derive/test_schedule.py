@@ -26,7 +26,6 @@ from derive.proof.arithmetic import Arithmetic, Decimals, Symbolic, Weights
 from derive.proof.checks import (
     compacting_changed_nothing,
     compactness,
-    generated_order_is_the_derivation,
     schedule_differs,
 )
 from derive.proof.degrees import Degrees, FailureBound
@@ -41,7 +40,8 @@ from derive.proof.fingerprint import (
     small_sizes,
 )
 from derive.proof.interpreter import interpret
-from derive.proof.schedule import Array, ScheduleError, _broadcast, _spread, run
+from derive.proof.schedule import run
+from derive.proof.strided import Array, ScheduleError, broadcast, spread
 
 ORDERED = ("adaptive_span_attention", "relu_attention", "squared_attention")
 """They take the maximum of real numbers, which a finite field does not have."""
@@ -65,7 +65,7 @@ def scheduled(name: str) -> Kernel:
 @pytest.mark.parametrize("name", [n for n in names() if n not in ORDERED])
 def test_what_is_generated_is_what_was_derived(name: str) -> None:
     bound = FailureBound()
-    assert generated_order_is_the_derivation(derivation(name), 0, bound) == []
+    assert schedule_differs(scheduled(name), 0, bound) == []
     assert bound.degree > 0
     assert bound.bits >= 30
 
@@ -75,7 +75,7 @@ def test_where_a_maximum_of_real_numbers_is_taken_the_evidence_is_exact(name: st
     """A finite field has no order: numbers are rational, nothing is missed for a degree, and a mistake is seen."""
     bound, kernel = FailureBound(), scheduled(name)
     assert compactness(derivation(name).forward) == "exact"
-    assert generated_order_is_the_derivation(derivation(name), 0, bound) == []
+    assert schedule_differs(scheduled(name), 0, bound) == []
     assert bound.degree == 0
     assert compacting_changed_nothing(derivation(name), 0, bound) == []
     last = kernel.backward[-1]
@@ -139,19 +139,19 @@ def test_arrays_broadcast_as_numpy_does(seed: int) -> None:
     full = [chance.randint(1, 4) for _ in range(chance.randint(0, 4))]
     shapes = [[n if chance.random() < 0.7 else 1 for n in full][chance.randint(0, len(full)) :] for _ in range(2)]
     arrays = [np.arange(int(np.prod(s))).reshape(s) for s in shapes]
-    shape = _broadcast(*(a.shape for a in arrays))
+    shape = broadcast(*(a.shape for a in arrays))
     assert shape == np.broadcast_shapes(*(a.shape for a in arrays))
     for array in arrays:
         assert (
-            _spread(Array(array.shape, array.ravel().tolist()), shape) == np.broadcast_to(array, shape).ravel().tolist()
+            spread(Array(array.shape, array.ravel().tolist()), shape) == np.broadcast_to(array, shape).ravel().tolist()
         )
 
 
 def test_arrays_that_do_not_broadcast_are_an_error() -> None:
     with pytest.raises(ScheduleError, match="do not broadcast"):
-        _broadcast((2, 3), (3, 2))
+        broadcast((2, 3), (3, 2))
     with pytest.raises(ScheduleError, match="does not broadcast"):
-        _spread(Array((2,), [1, 2]), (3,))
+        spread(Array((2,), [1, 2]), (3,))
 
 
 def test_the_evaluator_takes_exact_symbols() -> None:
