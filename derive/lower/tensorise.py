@@ -6,7 +6,7 @@ rows), in column layout in reverse. Array code uses row layout; the notations us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -157,7 +157,7 @@ class _Tensoriser:
                 raise LoweringError(f"the power {factor} has no array form")
         hidden = list(gates)
         if len(above) + len(below) > 1:
-            hidden += [gate for factor, _ in above if (gate := self._hides(factor)) is not None and gate not in hidden]
+            hidden = list(dict.fromkeys((*gates, *(g for factor, _ in above for g in gates_of(factor, self.support)))))
         if gates and not above and not below:
             condition = self._all(gates, axes)
             number = Number(condition.axes, condition)
@@ -221,21 +221,21 @@ class _Tensoriser:
             left, right, over = self._pair(parts, pending, expr)
             pending = [a for a in pending if a not in over]
             rest = [p for p in parts if p is not left and p is not right]
-            parts = [_Part(self._matmul(left, right, over, order), None), *rest]
+            parts = [_Part(self._matmul(left, right, over, order)), *rest]
 
     def _parts(self, body: sp.Expr, wide: Axes) -> list[_Part]:
         """The factors of a product; a 0/1 factor selects from the first factor that has all its axes."""
         factors = sorted(sp.Mul.make_args(body), key=_spelling)
-        parts = [_Part(self.build(f, wide), self._hides(f)) for f in factors if not is_gate(f)]
+        parts = [_Part(self.build(f, wide), gates_of(f, self.support)) for f in factors if not is_gate(f)]
         for gate in filter(is_gate, factors):
             own = free_axes(gate)
             part = next((p for p in parts if own <= set(p.node.axes)), None)
             if part is None:
-                parts.append(_Part(self.build(gate, wide), None))
+                parts.append(_Part(self.build(gate, wide)))
             else:
                 axes = part.node.axes
                 visible = arranged(self._all([gate], axes), axes)
-                parts[parts.index(part)] = _Part(Select(axes, visible, part.node), part.hides or gate)
+                parts[parts.index(part)] = _Part(Select(axes, visible, part.node), part.hides or (gate,))
         return parts
 
     def _natural(self, body: sp.Expr) -> Axes | None:
@@ -257,9 +257,9 @@ class _Tensoriser:
                     rest = [p for p in parts if p is not small and p is not large]
                     axes = tuple(a for a in order if a in large.node.axes)
                     product = self._multiplied([p.node for p in ordered], axes)
-                    hides = _both(large.hides, small.hides)
-                    if hides is not None:
-                        visible = arranged(self.condition(hides, axes), axes)
+                    hides = tuple(dict.fromkeys((*large.hides, *small.hides)))
+                    if hides:
+                        visible = arranged(self._all(hides, axes), axes)
                         product = Select(axes, visible, product)
                     return self._merge_contained([*rest, _Part(product, hides)], order, pending)
         return parts
@@ -267,7 +267,7 @@ class _Tensoriser:
     @staticmethod
     def _summed(part: _Part, axis: Axis) -> _Part:
         rest = tuple(a for a in part.node.axes if a != axis)
-        return _Part(Reduce(rest, "sum", part.node, axis), None)
+        return _Part(Reduce(rest, "sum", part.node, axis))
 
     @staticmethod
     def _pair(parts: list[_Part], pending: list[Axis], expr: Total) -> tuple[_Part, _Part, Axes]:
@@ -284,7 +284,7 @@ class _Tensoriser:
         rank = {a: k for k, a in enumerate(order)}
         last = [max((rank.get(a, len(rank)) for a in axes), default=-1) for axes in own]
         left, right = (one, two) if last[0] <= last[1] else (two, one)
-        if right.hides is not None and left.hides is None:
+        if right.hides and not left.hides:
             left, right = right, left
         rows = tuple(a for a in left.node.axes if a not in right.node.axes)
         columns = tuple(a for a in right.node.axes if a not in left.node.axes)
@@ -292,8 +292,8 @@ class _Tensoriser:
         inner = tuple(a for a in (right if len(columns) > len(rows) else left).node.axes if a in over)
         left_axes, right_axes = (*batch, *rows, *inner), (*batch, *inner, *columns)
         visible = None
-        if left.hides is not None:
-            visible = arranged(self.condition(left.hides, left_axes), left_axes)
+        if left.hides:
+            visible = arranged(self._all(left.hides, left_axes), left_axes)
         result = (*batch, *rows, *columns)
         return Product(result, arranged(left.node, left_axes), arranged(right.node, right_axes), inner, visible)
 
@@ -323,10 +323,11 @@ class _Tensoriser:
         sides = (arranged(self.build(side, axes), axes) for side in (condition.lhs, condition.rhs))
         return Apply(axes, _COMPARISONS[condition.rel_op], tuple(sides))
 
-    def _all(self, gates: list[sp.Expr], axes: Axes) -> Node:
+    def _all(self, gates: Sequence[sp.Expr], axes: Axes) -> Node:
         """One visibility by itself; several as a conjunction over all their axes, positions first."""
-        gates = list(dict.fromkeys(factor for gate in gates for factor in sp.Mul.make_args(gate)))
-        gates = sorted(gates, key=lambda g: (bool(g.atoms(Entry)), isinstance(g, Indicator), _spelling(g)))
+        gates = sorted(
+            dict.fromkeys(gates), key=lambda g: (bool(g.atoms(Entry)), isinstance(g, Indicator), _spelling(g))
+        )
         union = tuple(a for a in axes if any(a in free_axes(g) for g in gates))
         nodes = tuple(self._gate(gate, axes) for gate in gates)
         return nodes[0] if len(nodes) == 1 else All(union, tuple(arranged(n, union) for n in nodes))
@@ -337,10 +338,6 @@ class _Tensoriser:
         if isinstance(gate, Delta):
             return self._condition(sp.Eq(*gate.args, evaluate=False), order)
         return arranged(self._name(gate, order), tuple(a for a in order if a in free_axes(gate)))
-
-    def _hides(self, factor: sp.Expr) -> sp.Expr | None:
-        gates = gates_of(factor, self.support)
-        return sp.Mul(*gates) if gates else None
 
 
 def gates_of(value: sp.Expr, support: Support) -> tuple[sp.Expr, ...]:
@@ -355,18 +352,12 @@ def gates_of(value: sp.Expr, support: Support) -> tuple[sp.Expr, ...]:
     return tuple(gate for gate in parts[0] if all(gate in gates for gates in parts)) if parts else ()
 
 
-def _both(one: sp.Expr | None, other: sp.Expr | None) -> sp.Expr | None:
-    """Where neither of two factors is hidden; gates that both have count once."""
-    gates = dict.fromkeys(gate for hides in (one, other) if hides is not None for gate in sp.Mul.make_args(hides))
-    return sp.Mul(*gates) if gates else None
-
-
 @dataclass(frozen=True)
 class _Part:
     """A factor on its way into a product: its node, and the visibility outside which it is 0."""
 
     node: Node
-    hides: sp.Expr | None
+    hides: tuple[sp.Expr, ...] = ()
 
 
 FUNCTIONS = {n: n for n in ("exp", "log", "tanh", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan", "sign")}
