@@ -235,7 +235,7 @@ class _Tensoriser:
             else:
                 axes = part.node.axes
                 visible = arranged(self._all([gate], axes), axes)
-                parts[parts.index(part)] = _Part(Select(axes, visible, part.node), part.hides or (gate,))
+                parts[parts.index(part)] = _Part(Select(axes, visible, part.node), (*part.hides, gate))
         return parts
 
     def _natural(self, body: sp.Expr) -> Axes | None:
