@@ -45,8 +45,10 @@ def dims_of(dims: Iterable[str], sizes: Mapping[str, int]) -> Shape:
 
 def with_axes(array: Array, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
     """A caller's array with every axis by itself: those that share a dimension are told apart."""
-    lengths = tuple(length_of(f, sizes) for dim in dims for f in factors_of(dim))
-    return array if len(lengths) == len(dims) else array.reshape((*array.shape[: array.ndim - len(dims)], *lengths))
+    factors = [f for dim in dims for f in factors_of(dim)]
+    if len(factors) == len(dims):
+        return array
+    return array.reshape((*array.shape[: array.ndim - len(dims)], *(length_of(f, sizes) for f in factors)))
 
 
 def with_dims(array: Array, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Array:

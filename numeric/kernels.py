@@ -169,7 +169,8 @@ class Kernel:
                 given[name] = xp.zeros_like(result.outputs[name])
         with result.backend.quiet():
             dims = self.signature.dims
-            prepared = {f"d{n}": with_axes(_cast(a, compute), dims[n], arguments.sizes) for n, a in given.items()}
+            whole = {n: with_axes(_cast(a, compute), dims[n], arguments.sizes) for n, a in given.items()}
+            prepared = {f"{self.signature.mark}{n}": a for n, a in whole.items()}
             gradients = self._code(result.backend.name).backward(**prepared, **result.saved)
             inputs = {n: a for n, a in arguments.tensors.items() if n in gradients}
             gradients = {n: with_dims(gradients[n], dims[n], arguments.sizes) for n in inputs}

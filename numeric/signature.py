@@ -65,7 +65,8 @@ class Signature:
     """The interface of one generated program.
 
     ``gradients`` names the inputs that the backward pass differentiates, ``cotangents`` the outputs whose
-    cotangent it always takes: a missing one is filled with zeros, where others are left out.
+    cotangent it always takes: a missing one is filled with zeros, where others are left out. ``mark`` stands before
+    a tensor's name in the name of its cotangent.
     """
 
     program: str
@@ -74,6 +75,7 @@ class Signature:
     outputs: tuple[OutputSpec, ...]
     gradients: tuple[str, ...]
     cotangents: tuple[str, ...]
+    mark: str = "d"
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:

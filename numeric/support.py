@@ -81,6 +81,28 @@ def gathered(xp: Any, values: Array, index: Array, new: int, rest: int) -> Array
     return xp.reshape(picked, (*picked.shape[: picked.ndim - 1 - rest], *own, *picked.shape[picked.ndim - rest :]))
 
 
+def checked(xp: Any, index: Array, length: int, text: str, seen: Array | None = None, further: int = 0) -> Array:
+    """An index, if all of it that counts lies in 0 … length − 1.
+
+    ``seen`` says where it counts, over the index's axes and ``further`` ones: None means everywhere.
+
+    Raises
+    ------
+    InputError: naming what is looked up and where; the text is printed as it is.
+    """
+    outside = (index < 0) | (index >= length)
+    if seen is not None:
+        counts = xp.any(seen, axis=tuple(range(-further, 0))) if further else seen
+        outside = outside & counts
+    if xp.any(outside):
+        wrong = xp.broadcast_to(index, outside.shape)[outside][0]
+        raise InputError(
+            f"{text} is looked up at {int(wrong)}, outside of 0 … {length - 1}: give other positions, or a table that "
+            "is long enough; in a definition, multiply by Indicator(…) of the positions that count"
+        )
+    return index
+
+
 def filled(xp: Any, values: Array, shape: tuple[int, ...]) -> Array:
     """Values whose last axes may have length 1, repeated to a full shape; leading axes stay as they are."""
     return xp.broadcast_to(values, (*values.shape[: values.ndim - len(shape)], *shape))

@@ -12,7 +12,7 @@ import sympy as sp
 
 from derive.algebra.axes import Axis, free_axes, is_bound
 from derive.algebra.binders import Binder, Total
-from derive.algebra.terms import Powers, Term, from_terms, merge, terms_of
+from derive.algebra.terms import Powers, Term, from_terms, merge, powers_of, terms_of
 from derive.memory import remembered
 
 Equation = tuple[sp.Indexed, sp.Expr]
@@ -105,16 +105,44 @@ def _fold_term(term: Term, patterns: list[Pattern]) -> Term:
 
 
 def _fold_inside(base: sp.Expr, patterns: list[Pattern]) -> sp.Expr:
-    """Fold within the arguments of functions and the bodies of opaque binders."""
+    """Fold within the arguments of functions, in divisors and in closed binders, which keep their form.
+
+    Multiplied out, exp(−(X − Z)²/2) would lose all its digits where X and Z are large and close to one another.
+    """
     if isinstance(base, (sp.Indexed, sp.Symbol)) or base.is_number:
         return base
-    if isinstance(base, Total):
-        return _fold_all(base, patterns)
+    if isinstance(base, Total) and not isinstance(base.body, sp.Add):
+        return _fold_as_written(base, patterns)
     if isinstance(base, Binder):
         body, axes = base.open()
-        return base.func(_fold_all(body, patterns), *axes)
-    args = [_fold_all(arg, patterns) if isinstance(arg, sp.Expr) else arg for arg in base.args]
+        folded = _fold_as_written(body, patterns)
+        return base if folded == body else base.func(folded, *axes)
+    args = [_fold_as_written(arg, patterns) if isinstance(arg, sp.Expr) else arg for arg in base.args]
     return base.func(*args) if args != list(base.args) else base
+
+
+def _fold_as_written(expr: sp.Expr, patterns: list[Pattern]) -> sp.Expr:
+    """Fold each product of an expression as it stands: nothing is multiplied out."""
+    if isinstance(expr, sp.Add):
+        return sp.Add(*(_fold_as_written(term, patterns) for term in expr.args))
+    product = _as_product(expr)
+    folded = _fold_term(product, patterns)
+    return expr if folded == product else from_terms([folded])
+
+
+def _as_product(expr: sp.Expr) -> Term:
+    """An expression as one term; only sums of products are opened."""
+    product = Term(sp.S.One, {})
+    for factor in sp.Mul.make_args(expr):
+        if factor.is_Rational:
+            product *= Term(factor, {})
+        elif isinstance(factor, Total) and not isinstance(factor.body, sp.Add):
+            body, axes = factor.open()
+            inner = _as_product(body)
+            product *= Term(inner.coefficient, inner.powers, (*axes, *inner.bound))
+        else:
+            product *= Term(sp.S.One, powers_of(factor))
+    return product
 
 
 def _fold_once(term: Term, target: sp.Indexed, pattern: Term) -> Term | None:
@@ -124,7 +152,7 @@ def _fold_once(term: Term, target: sp.Indexed, pattern: Term) -> Term | None:
         used = pattern.renamed(names)
         if not used.powers.keys() - implied.keys():
             continue  # at these indices the value is 1, or made of 0/1 factors that are there anyway
-        bound = {names[axis] for axis in pattern.bound}
+        bound = {names[axis] for axis in pattern.bound if getattr(names[axis], "size", None) == axis.size}
         rest = _without(merge(term.powers, implied), used.powers)
         if rest is None or not bound <= set(term.bound) or len(bound) < len(pattern.bound):
             continue
@@ -153,10 +181,12 @@ def _without(powers: Powers, used: Powers) -> Powers | None:
     rest = dict(powers)
     for base, power in used.items():
         have = rest.pop(base, None)
-        if have is None or not (have - power).is_number or (have - power) * power < 0:
+        if have is None:
             return None
-        if have != power:
-            rest[base] = have - power
+        if (left := have - power) != 0:
+            if not (left.is_number and power.is_number) or left * power < 0:
+                return None
+            rest[base] = left
     return rest
 
 
@@ -180,8 +210,8 @@ def _assign(
         yield names
         return
     for entry in wanted:
-        if not missing & free_axes(entry):
-            continue
+        if not missing & set(entry.indices):
+            continue  # an axis is read off a place where it stands alone; what is computed from it has to agree then
         for other in offered:
             extended = _unify(entry, other, names)
             if extended is not None:
@@ -195,7 +225,7 @@ def _unify(entry: sp.Indexed, other: sp.Indexed, names: dict[Axis, Axis]) -> dic
     extended = dict(names)
     for index, value in zip(entry.indices, other.indices, strict=True):
         if not isinstance(index, Axis) or is_bound(index):  # bound names are canonical: equal sums, equal names
-            if index != value:
+            if free_axes(index) <= extended.keys() and index.xreplace(extended) != value:
                 return None
         elif extended.setdefault(index, value) != value:
             return None

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import sympy as sp
 from sympy.logic.boolalg import Boolean
 
-from derive.algebra.axes import Axis, check_axes
+from derive.algebra.axes import Axis, check_axes, is_whole
 from derive.errors import AlgebraError
 
 Values = Literal["real", "boolean", "integer", "extended"]
@@ -18,6 +18,12 @@ _ASSUMPTIONS: dict[str, dict[str, bool]] = {
     "integer": {"integer": True},
     "extended": {"extended_real": True},
 }
+
+
+class Label(sp.Symbol):
+    """What a tensor is written with: no symbol of a size or a parameter is equal to it, whatever they are called."""
+
+    __slots__ = ()
 
 
 class Entry(sp.Indexed):
@@ -50,15 +56,23 @@ class Tensor(sp.IndexedBase):
     axes: its axes in layout order; their sizes are its shape.
     values: ``"real"``, ``"boolean"`` for 0 and 1 (a visibility), ``"integer"`` (positions, classes), or
         ``"extended"`` for real or ±∞.
+    within: the least value of an integer tensor (−∞ if there is none), and what its values are below, if that is known.
     """
 
-    def __new__(cls, name: str | sp.Symbol, *axes: Any, values: Values = "real") -> Tensor:
-        if isinstance(name, sp.Symbol):  # rebuilt by SymPy from its args
-            label, (shape,) = name, axes
+    def __new__(
+        cls,
+        name: str | Label,
+        *axes: Any,
+        values: Values = "real",
+        within: tuple[sp.Expr | int, sp.Expr | int] | None = None,
+    ) -> Tensor:
+        if isinstance(name, Label):  # rebuilt by SymPy from its args
+            label, (shape, *known) = name, axes
         else:
             check_axes(axes, f"tensor {name}")
-            label, shape = sp.Symbol(name, **_ASSUMPTIONS[values]), sp.Tuple(*(a.size for a in axes))
-        tensor: Tensor = sp.Expr.__new__(cls, label, shape)
+            label, shape = Label(name, **_ASSUMPTIONS[values]), sp.Tuple(*(a.size for a in axes))
+            known = [] if within is None else [sp.Tuple(*within)]
+        tensor: Tensor = sp.Expr.__new__(cls, label, shape, *known)
         tensor._shape, tensor._offset, tensor._strides, tensor._name = shape, sp.S.Zero, None, label.name
         sp.IndexedBase._set_assumptions(tensor, label.assumptions0)
         return tensor
@@ -67,6 +81,18 @@ class Tensor(sp.IndexedBase):
     def boolean(self) -> bool:
         """Whether the entries are 0 or 1."""
         return bool(self.args[0].is_nonnegative)
+
+    @property
+    def bounds(self) -> tuple[sp.Expr, sp.Expr] | None:
+        """The least value and what all values are below, where that is known of an integer tensor."""
+        if self.boolean:
+            return sp.S.Zero, sp.Integer(2)
+        return tuple(self.args[2]) if len(self.args) > 2 else None
+
+    def over(self, *axes: Axis, name: str = "") -> Tensor:
+        """A tensor of the same kind over other axes, under another name if one is given."""
+        within = None if self.boolean else self.bounds
+        return Tensor(name or str(self.name), *axes, values=self.values, within=within)
 
     @property
     def values(self) -> Values:
@@ -81,13 +107,18 @@ class Tensor(sp.IndexedBase):
         return bool(self.args[0].is_integer)
 
     def __getitem__(self, indices: Any, **_: Any) -> Entry:
-        indices = tuple(indices) if isinstance(indices, (tuple, list, sp.Tuple)) else (indices,)
+        indices = tuple(map(sp.sympify, indices if isinstance(indices, (tuple, list, sp.Tuple)) else (indices,)))
         if len(indices) != len(self.shape):
             raise AlgebraError(
                 f"{self.name} has {len(self.shape)} axes of sizes ({', '.join(map(str, self.shape))}), "
                 f"but is indexed with {len(indices)}: [{', '.join(map(str, indices))}]"
             )
         for index, size in zip(indices, self.shape, strict=True):
+            if not is_whole(index):
+                raise AlgebraError(
+                    f"{self.name}[{', '.join(map(str, indices))}]: {index} is not known to be an integer; "
+                    "compute it from axes, integer tensors and parameters, and floor(…) where one divides"
+                )
             if isinstance(index, Axis) and index.size != size:
                 raise AlgebraError(
                     f"{self.name}[{', '.join(map(str, indices))}]: axis {index} has size {index.size}, "
@@ -97,15 +128,23 @@ class Tensor(sp.IndexedBase):
 
 
 class Delta(sp.Function):
-    """Kronecker's delta of two axes: 1 where they agree, else 0. Symmetric and idempotent."""
+    """Kronecker's delta of two integers, axes mostly: 1 where they agree, else 0. Symmetric and idempotent."""
 
     nargs = 2
 
     @classmethod
     def eval(cls, left: sp.Expr, right: sp.Expr) -> sp.Expr | None:
-        """Simplify equal arguments, and order the two."""
+        """Decide what differs by a number, and order the two."""
+        for index in (left, right):
+            if not is_whole(index):
+                raise AlgebraError(
+                    f"δ[{left},{right}] compares integers, but {index} is not known to be one; "
+                    "use Indicator(Eq(…)) for real numbers, or floor(…)"
+                )
         if left == right:
             return sp.S.One
+        if (left - right).is_number:
+            return sp.S.Zero
         if isinstance(left, Axis) and isinstance(right, Axis) and left.size != right.size:
             raise AlgebraError(f"δ[{left},{right}] compares axes of sizes {left.size} and {right.size}")
         if sp.Basic.compare(left, right) > 0:

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
 from derive.algebra.axes import Axis, free_axes
 from derive.algebra.binders import Total
+from derive.algebra.ranges import within
 from derive.algebra.tensors import Delta
 
 Powers = dict[sp.Expr, sp.Expr]
@@ -42,13 +43,26 @@ class Term:
         """The term with more factors."""
         return Term(self.coefficient, merge(self.powers, powers), self.bound)
 
+    def multiplied(self, factor: sp.Expr) -> Term:
+        """The term times a product of a number and factors."""
+        return self.times(powers_of(factor))._with_numbers_outside()
+
     def renamed(self, names: dict[Axis, sp.Expr]) -> Term:
         """The term with axes replaced throughout its factors."""
         powers: Powers = {}
         for base, power in self.powers.items():
             powers = merge(powers, powers_of((base**power).xreplace(names)))
-        number = powers.pop(sp.S.One, sp.S.One)
-        return Term(self.coefficient * number, powers, self.bound)
+        return Term(self.coefficient, powers, self.bound)._with_numbers_outside()
+
+    def _with_numbers_outside(self) -> Term:
+        """The term with factors that are numbers in its coefficient; nothing but 0 is left of a term that is 0."""
+        numbers = {base: power for base, power in self.powers.items() if base.is_Rational and power.is_Integer}
+        if not numbers:
+            return self
+        coefficient = sp.Mul(self.coefficient, *(base**power for base, power in numbers.items()))
+        return (
+            Term(coefficient, {}, ()) if coefficient == 0 else replace(self.without(*numbers), coefficient=coefficient)
+        )
 
     @property
     def product(self) -> sp.Expr:
@@ -129,21 +143,40 @@ def _collected(terms: list[Term]) -> list[Term]:
 
 
 def contract(term: Term) -> Term:
-    """Contract Kronecker deltas: Σ_a δ(a, b) f(a) = f(b), and δ(a, b) f(a) = δ(a, b) f(b) for free a, b.
+    """Contract Kronecker deltas: Σ_a δ(a, e) f(a) = [0 ≤ e < size] f(e), and δ(a, e) f(a) = δ(a, e) f(e) for a free a.
 
-    Each step removes a bound axis, or one mention of an axis beside its delta, so it ends.
+    What is left of a term where its delta is 0 may be an entry outside of its tensor; 0/1 factors hide it. Each step
+    removes a bound axis, or an axis beside its delta, so it ends.
     """
-    for base in term.powers:
-        if not isinstance(base, Delta):
-            continue
-        left, right = base.args
-        for axis, other in ((left, right), (right, left)):
-            if axis in term.bound and axis not in free_axes(other):  # δ(a, n − a) counts the a that are their own image
-                return contract(term.without(base, over=axis).renamed({axis: other}))
-        rest = term.without(base)
-        if right not in free_axes(left) and rest.uses(right):
-            return contract(rest.renamed({right: left}).times({base: sp.S.One}))
+    deltas = [base for base in term.powers if isinstance(base, Delta)]
+    for delta in deltas:
+        for axis in term.bound:
+            place = solved(delta, axis)
+            if place is not None:
+                rest = term.without(delta, over=axis).renamed({axis: place})
+                return contract(rest.multiplied(within(place, axis.size)))
+    for delta in deltas:
+        other, axis = delta.args if isinstance(delta.args[1], Axis) else delta.args[::-1]
+        rest = term.without(delta)
+        if isinstance(axis, Axis) and axis not in free_axes(other) and rest.uses(axis):
+            return contract(rest.renamed({axis: other}).times({delta: sp.S.One}))
     return term
+
+
+def solved(delta: Delta, axis: Axis) -> sp.Expr | None:
+    """The one value of an axis at which a delta can be 1, where its difference is linear in the axis; else None."""
+    left, right = delta.args
+    for one, other in ((left, right), (right, left)):
+        if one == axis and axis not in free_axes(other):
+            return other
+    if axis not in free_axes(delta):
+        return None
+    difference = sp.expand(left - right)
+    slope = difference.coeff(axis)
+    rest = sp.expand(difference - slope * axis)
+    if slope not in (1, -1) or axis in free_axes(rest):
+        return None  # δ(a, n − a) counts the a that are their own image, and δ(2 a, e) asks whether e is even
+    return -slope * rest
 
 
 def from_terms(terms: Iterable[Term]) -> sp.Expr:

@@ -75,6 +75,6 @@ def _merged(node: sp.Expr) -> sp.Expr:
             rest += term
             continue
         body, (axis,) = totals[0].open()
-        shared = Axis("_", axis.size)
+        shared = axis.renamed("_")
         groups[shared] = groups.get(shared, sp.S.Zero) + term / totals[0] * body.xreplace({axis: shared})
     return rest + sp.Add(*(Total(compacted(body), axis) for axis, body in groups.items()))

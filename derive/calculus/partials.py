@@ -58,7 +58,7 @@ def partials_of(program: str, definition: Definition, axes: tuple[Axis, ...], te
     try:
         yield from partials(definition.at(*axes), tensor)
     except DerivationError as error:
-        raise DerivationError(f"{program}: {definition.target} cannot be differentiated: {error}") from None
+        raise DerivationError(f"{program}: {definition} cannot be differentiated: {error}") from None
 
 
 def _with_scalars(expr: sp.Expr, scalars: dict[sp.Expr, sp.Dummy]) -> sp.Expr:

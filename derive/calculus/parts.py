@@ -18,7 +18,8 @@ from derive.algebra.binders import rewrite
 from derive.algebra.functions import Sigmoid
 from derive.algebra.templates import in_order, lettered, template
 from derive.forward import softmax
-from derive.forward.program import Definition, Program, unused
+from derive.forward.naming import unused
+from derive.forward.program import Definition, Program
 
 REUSED = (sp.tanh, sp.sin, sp.cos, sp.tan, sp.sinh, sp.cosh, sp.erf, Sigmoid)
 """Functions whose derivatives, or whose products' derivatives, hold them again."""
@@ -43,6 +44,7 @@ class _Parts:
         for definition in program.definitions:
             value = rewrite(definition.value, partial(self._argument, definition))
             value = rewrite(value, partial(self._reused, definition, value))
+            value = rewrite(value, partial(self._differences, definition))
             definition = replace(definition, value=value)
             if softmax.recognise(definition) is None:
                 definition = self._softmaxes(definition)
@@ -66,6 +68,19 @@ class _Parts:
             return node
         axes = in_order(node)
         return self._part(node, axes, definition).target.tensor[axes]
+
+    def _differences(self, definition: Definition, node: sp.Expr) -> sp.Expr:
+        """Name a sum of tensors that is raised to a power or multiplied: x − μ keeps its digits while it is one."""
+        raised = isinstance(node, sp.Pow) and not isinstance(node, sp.exp)
+        if not raised and not (isinstance(node, sp.Mul) and sum(bool(part.atoms(Entry)) for part in node.args) > 1):
+            return node
+        whole = {part: self._named_sum(definition, part) for part in node.args if _is_sum_of_tensors(part)}
+        return node.func(*(whole.get(part, part) for part in node.args)) if whole else node
+
+    def _named_sum(self, definition: Definition, value: sp.Expr) -> sp.Expr:
+        found = in_order(value)
+        axes = (*(a for a in definition.axes if a in found), *(a for a in found if a not in definition.axes))
+        return self._part(value, axes, definition).target.tensor[axes]
 
     def _softmaxes(self, definition: Definition) -> Definition:
         for total in sorted(definition.value.atoms(Total), key=sp.default_sort_key):
@@ -93,6 +108,11 @@ class _Parts:
             self.known[key] = Definition(Tensor(name, *own)[own], value.xreplace(names))
             self.definitions.append(self.known[key])
         return self.known[key]
+
+
+def _is_sum_of_tensors(part: sp.Expr) -> bool:
+    """Whether two tensors or more are added; sums of exponentials are what softmaxes are made of, and stay."""
+    return isinstance(part, sp.Add) and not part.has(sp.exp) and sum(bool(t.atoms(Entry)) for t in part.args) > 1
 
 
 def _is_worth_a_name(argument: sp.Expr) -> bool:

@@ -37,7 +37,8 @@ from derive.calculus.partials import partials_of
 from derive.calculus.parts import name_parts
 from derive.calculus.rules import Rule, reason_for_reduction, rule_for
 from derive.calculus.steps import Derivation, Step, marked
-from derive.forward.program import Definition, Input, Output, Program, unfolded, unused
+from derive.forward.naming import unused
+from derive.forward.program import Definition, Input, Output, Program, unfolded
 from derive.memory import remembered
 
 
@@ -98,7 +99,8 @@ class _Reverse:
         tensor = self.cotangents[output.name]
         self.seeds.append(Input(tensor, output.axes, f"cotangent of {output.name}", 0, output.dims))
         if any(d.mentions(output.tensor) for d in self.program.definitions):
-            entry, total = tensor[output.axes], Tensor(f"{tensor.name}_total", *output.axes)
+            taken = self.program.names | set(self.names.values())
+            entry, total = tensor[output.axes], Tensor(unused(f"{tensor.name}_total", taken), *output.axes)
             self.cotangents[output.name] = total
             self.gathered[output.name] = [entry]
             rule = Rule("output", f"{output.name} is an output, so its own cotangent is one of the terms")
@@ -216,8 +218,8 @@ class _Reverse:
                     rest = rest - group + sign * named(sp.expand(sign * group))
             return self._name_reductions(rest, target)
 
-        scalars = [f for f in value.args if not f.is_number and not f.atoms(Entry)]
         totals = [f for f in value.args if isinstance(f, Total) and free_axes(f) < own]
+        scalars = [f for f in value.args if not f.is_number and not f.atoms(Entry, Total)]
         if scalars and totals:  # a mean has one name: its sum with what it is divided by
             rest = [f for f in value.args if f not in scalars and f is not totals[0]]
             return sp.Mul(named(sp.Mul(*scalars, totals[0])), *map(inner, rest))
@@ -237,7 +239,7 @@ class _Reverse:
         known = self.equations.name_of(value)
         if isinstance(known, Entry):
             return known
-        taken = self.program.names | {str(t.name) for t in self.defined}
+        taken = self.program.names | set(self.names.values()) | {str(t.name) for t in self.defined}
         entry = Tensor(unused("r", taken), *axes)[axes]
         rule = Rule("name a reduction", reason_for_reduction(axes, self.program))
         self.steps.append(_step(rule, entry, value, value))

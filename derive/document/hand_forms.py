@@ -114,8 +114,8 @@ _SCALARS = {
     *("D", "T", "F", "n", "m", "d", "d_v", "math", "xp", "max", "epsilon"),
 }
 
-_FREE = {"moveaxis", "reshape", "broadcast_to", "filled", "arange", "asarray", "zeros_like"}
-"""Calls that make views, or numbers that depend on shapes alone."""
+_FREE = {"moveaxis", "reshape", "broadcast_to", "filled", "arange", "asarray", "zeros_like", "checked"}
+"""Calls that make views, numbers that depend on shapes alone, or an error."""
 
 
 def operations_in(source: str) -> int:

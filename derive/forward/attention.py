@@ -8,7 +8,8 @@ from functools import cache
 import sympy as sp
 
 from derive.algebra import Axis, Indicator, Tensor, Total
-from derive.forward.program import Builder, Program, Writing
+from derive.forward.builder import Builder
+from derive.forward.program import Program, Writing
 from derive.forward.softmax import logsumexp, softmax
 
 i, j, c, v = Axis("i", "n"), Axis("j", "m"), Axis("c", "d"), Axis("v", "d_v")

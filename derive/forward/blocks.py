@@ -8,12 +8,13 @@ import sympy as sp
 
 from derive.algebra import Axis, Indicator, Tensor, Total
 from derive.forward.attention import c, v
+from derive.forward.builder import Builder
 from derive.forward.heads import MEANING, attended, head, member, source
 from derive.forward.loss import mean_loss, t
 from derive.forward.mlp import gated_network, gelu_tanh, network
 from derive.forward.norms import epsilon, i, layer_normed, rms_normed, x
 from derive.forward.positions import pair, rotated, side, turning_base, waves
-from derive.forward.program import Builder, Program
+from derive.forward.program import Program
 from derive.forward.softmax import softmax
 
 memory = Axis("k", "m")

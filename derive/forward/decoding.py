@@ -9,8 +9,9 @@ import sympy as sp
 from derive.algebra import Indicator, Total
 from derive.forward.attention import AXES, c, i, scale_of, v
 from derive.forward.blocks import memory
+from derive.forward.builder import Builder
 from derive.forward.heads import source
-from derive.forward.program import Builder, Program
+from derive.forward.program import Program
 from derive.forward.softmax import exponentials, logsumexp, softmax
 
 DECODING = AXES | {"i": "new positions", "j": "new positions seen", "k": "cached positions"}

@@ -8,8 +8,9 @@ import sympy as sp
 
 from derive.algebra import Axis, Indicator, Tensor, Total
 from derive.forward.attention import AXES, c, i, j, mask_of, scale_of, scaled_scores, v
+from derive.forward.builder import Builder
 from derive.forward.norms import x
-from derive.forward.program import Builder, Program, Writing
+from derive.forward.program import Program, Writing
 from derive.forward.softmax import logsumexp, softmax
 
 head, member, source, latent = Axis("h", "H"), Axis("g", "G"), Axis("j", "n"), Axis("r", "R")

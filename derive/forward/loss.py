@@ -7,8 +7,9 @@ from functools import cache
 import sympy as sp
 
 from derive.algebra import Axis, Indicator, Tensor, Total
+from derive.forward.builder import Builder
 from derive.forward.norms import i, x
-from derive.forward.program import Builder, Program
+from derive.forward.program import Program
 from derive.forward.softmax import logsumexp, softmax
 
 t = Axis("t", "T")

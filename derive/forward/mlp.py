@@ -9,8 +9,9 @@ import sympy as sp
 
 from derive.algebra import Axis, Tensor, Total
 from derive.algebra.functions import Sigmoid
+from derive.forward.builder import Builder
 from derive.forward.norms import AXES, i, x
-from derive.forward.program import Builder, Program
+from derive.forward.program import Program
 
 f = Axis("f", "F")
 

@@ -7,7 +7,8 @@ from functools import cache
 import sympy as sp
 
 from derive.algebra import Axis, Tensor, Total
-from derive.forward.program import Builder, Program
+from derive.forward.builder import Builder
+from derive.forward.program import Program
 
 i, x = Axis("i", "n"), Axis("x", "D")
 

@@ -10,7 +10,8 @@ import sympy as sp
 from derive.algebra import Axis, Indicator, Tensor, Total
 from derive.algebra.functions import QuarterTurn
 from derive.forward.attention import averaged, i, j, masked, scale_of, scaled_scores, v, variant
-from derive.forward.program import Builder, Program
+from derive.forward.builder import Builder
+from derive.forward.program import Program
 
 side, pair = Axis("s", 2), Axis("p", "pairs")
 """A vector of even width is a list of pairs: which of the two, and which pair."""

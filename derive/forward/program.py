@@ -6,20 +6,16 @@ about an operation is written down anywhere.
 
 from __future__ import annotations
 
-import keyword
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import TypeVar
 
 import sympy as sp
 
-from derive.algebra import Axis, Entry, Tensor, free_axes
-from derive.algebra.axes import check_axes
+from derive.algebra import Axis, Entry, Tensor
 from derive.algebra.binders import rewrite
-from derive.algebra.tensors import Values
-from derive.errors import AlgebraError, DefinitionError
+from derive.algebra.tensors import Label
+from derive.errors import DefinitionError
 
 Dims = tuple[tuple[Axis, ...], ...]
 """The dimensions of an array, each one axis or several that share it, the last running fastest."""
@@ -32,9 +28,7 @@ class Input:
     ``neutral`` makes it optional: leaving the input out is the same as this value everywhere
     (0 for what is added, 1 for what multiplies). An optional input broadcasts to its axes.
     ``dims`` are the dimensions of the caller's array where they differ from the axes: neighbouring axes may share
-    one (heads and members of a group, halves and pairs). ``constant`` asks for no gradient. An integer input whose
-    entries count positions of an axis is ``below`` that axis's size; ``negative`` ones are allowed where the program
-    hides what they point at.
+    one (heads and members of a group, halves and pairs). ``constant`` asks for no gradient.
     """
 
     tensor: Tensor
@@ -43,8 +37,6 @@ class Input:
     neutral: int | None = None
     dims: Dims = ()
     constant: bool = False
-    below: sp.Expr | None = None
-    negative: bool = False
 
     @property
     def name(self) -> str:
@@ -55,6 +47,16 @@ class Input:
     def entry(self) -> Entry:
         """The tensor at its own axes."""
         return self.tensor[self.axes]
+
+    @property
+    def below(self) -> sp.Expr | None:
+        """The size that an integer input's values stay below, if they count positions of an axis."""
+        return None if self.tensor.boolean or self.tensor.bounds is None else self.tensor.bounds[1]
+
+    @property
+    def negative(self) -> bool:
+        """Whether an integer input may hold negative values, where the program hides what they point at."""
+        return self.below is not None and bool(self.tensor.bounds[0] < 0)  # type: ignore[index]
 
     @property
     def differentiable(self) -> bool:
@@ -79,10 +81,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Definition:
-    """An equation ``target := value``; the only binder in the value is a sum over named axes."""
+    """An equation ``target := value``; the only binder in the value is a sum over named axes.
+
+    ``written`` says where its author wrote it, for errors: "variant.py, line 12".
+    """
 
     target: Entry
     value: sp.Expr
+    written: str = field(default="", compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -93,6 +99,10 @@ class Definition:
     def axes(self) -> tuple[Axis, ...]:
         """The target's axes."""
         return self.target.indices  # type: ignore[no-any-return]
+
+    def __str__(self) -> str:
+        """The target, and where it was written: what errors say of a definition."""
+        return f"{self.target} ({self.written})" if self.written else str(self.target)
 
     def mentions(self, tensor: Tensor) -> bool:
         """Whether the value uses a tensor."""
@@ -178,9 +188,17 @@ class Program:
         return (*(i.name for i in self.inputs), *(d.name for d in self.definitions))
 
     @property
+    def sizes(self) -> tuple[sp.Symbol, ...]:
+        """The symbols of all sizes, in order: of inputs, and of axes that only definitions have."""
+        axes = [*(a for i in self.inputs for a in i.axes), *(a for d in self.definitions for a in d.axes)]
+        axes += sorted({a for d in self.definitions for a in d.value.atoms(Axis)}, key=str)
+        symbols = (s for a in axes for s in sorted(a.size.free_symbols, key=str))
+        return tuple(dict.fromkeys(symbols))
+
+    @property
     def names(self) -> set[str]:
-        """The names of all tensors and parameters: what a new name must differ from."""
-        return {*self.tensors, *(p.name for p in self.parameters)}
+        """The names of all tensors, parameters and sizes: what a new name must differ from."""
+        return {*self.tensors, *(p.name for p in self.parameters), *map(str, self.sizes)}
 
     @property
     def optional(self) -> dict[str, int]:
@@ -224,7 +242,7 @@ class Program:
         """The program with other names for some of its tensors."""
         tensors = [*(i.tensor for i in self.inputs), *(d.target.tensor for d in self.definitions)]
         labels = {
-            t.args[0]: sp.Symbol(names[str(t.name)], **t.args[0].assumptions0) for t in tensors if str(t.name) in names
+            t.args[0]: Label(names[str(t.name)], **t.args[0].assumptions0) for t in tensors if str(t.name) in names
         }
         return replace(
             self,
@@ -248,12 +266,6 @@ class Program:
         return replace(self, definitions=tuple(definitions), outputs=outputs)
 
 
-def unused(stem: str, taken: Collection[str], *, numbered: bool = False) -> str:
-    """The first of ``stem, stem2, stem3 …`` that is not taken; if numbered, of ``stem_1, stem_2 …``."""
-    names = (f"{stem}_{k}" for k in count(1)) if numbered else (stem if k == 1 else f"{stem}{k}" for k in count(1))
-    return next(name for name in names if name not in taken)
-
-
 def unfolded(expr: sp.Expr, definitions: Iterable[Definition]) -> sp.Expr:
     """The expression with the values of the given definitions in place of the tensors that they define, once."""
     known = {d.target.base: d for d in definitions}
@@ -274,188 +286,3 @@ def _named(program: str, kind: str, items: Sequence[Item], name: str) -> Item:
             return item
     known = ", ".join(item.name for item in items)
     raise DefinitionError(f"{program} has no {kind} {name!r}; it has {known}")
-
-
-def _dims(dims: tuple[Axis | tuple[Axis, ...], ...]) -> tuple[Dims, tuple[Axis, ...]]:
-    """Dimensions where axes share one, else nothing; and the axes in order."""
-    whole = tuple(d if isinstance(d, tuple) else (d,) for d in dims)
-    return (whole if any(len(d) > 1 for d in whole) else ()), tuple(a for d in whole for a in d)
-
-
-HELPERS = (
-    *("all_of", "as_numbers", "erf", "filled", "gathered", "matmul", "maximum", "minimum", "sigmoid"),
-    *("visible_matmul", "visible_max", "visible_only"),
-)
-"""The functions of :mod:`numeric.support` that generated code may call."""
-
-_BUILTINS = ("xp", "math", "Array", "Saved", "SIGNATURE", "dict", "str", "float", "int", "tuple")
-RESERVED = frozenset((*HELPERS, *_BUILTINS, "forward", "backward", "outputs"))
-"""Names that generated code needs for itself."""
-
-
-class Builder:
-    """Collects a program's parts in the order in which they are written.
-
-    >>> from derive.algebra import Axis, Total
-    >>> i, j, c = Axis("i", "n"), Axis("j", "m"), Axis("c", "d")
-    >>> p = Builder("scores", "Scores of queries against keys.")
-    >>> Q, K = p.input("Q", i, c), p.input("K", j, c)
-    >>> S = p.define("S", (i, j), Total(Q[i, c] * K[j, c], c))
-    >>> p.output("S").build().definitions[0].value
-    Total(K[j, _1]*Q[i, _1], _1)
-    """
-
-    def __init__(self, name: str, summary: str) -> None:
-        self.name, self.summary = name, summary
-        self._inputs: list[Input] = []
-        self._parameters: list[Parameter] = []
-        self._definitions: list[Definition] = []
-        self._outputs: list[Output] = []
-        self._axes: dict[str, tuple[Axis, ...]] = {}
-        self._tensors: dict[str, Tensor] = {}
-        self._sizes: dict[str, sp.Expr] = {}
-        self._suffix = ""
-
-    def part(self, suffix: str | int) -> Builder:
-        """The same program under construction, with ``_suffix`` after every name that is declared through it.
-
-        A layer that is used several times so has weights of its own each time.
-        """
-        part = copy(self)
-        part._suffix = f"{self._suffix}_{suffix}"
-        return part
-
-    def input(
-        self,
-        name: str,
-        *dims: Axis | tuple[Axis, ...],
-        meaning: str = "",
-        optional: int | None = None,
-        values: Values = "real",
-        constant: bool = False,
-        below: Axis | None = None,
-        negative: bool = False,
-    ) -> Tensor:
-        """Declare an input tensor, dimension by dimension; several axes that share a dimension are a tuple.
-
-        ``optional`` is the value that leaving it out stands for; ``constant`` asks for no gradient; the entries of
-        an integer input may be positions ``below`` an axis's size, with ``negative`` ones for nothing.
-        """
-        name += self._suffix
-        shared, axes = _dims(dims)
-        if shared and optional is not None:
-            raise DefinitionError(f"{self.name}: the optional input {name} has axes that share a dimension")
-        tensor = self._new(name, axes, values)
-        size = None if below is None else below.size
-        self._inputs.append(Input(tensor, axes, meaning, optional, shared, constant, size, negative))
-        return tensor
-
-    def parameter(
-        self, name: str, default: sp.Expr | int, meaning: str = "", *, integer: bool = False, least: int | None = None
-    ) -> sp.Symbol:
-        """Declare a scalar parameter, a real number unless ``integer`` is asked for; it gets no gradient."""
-        name += self._suffix
-        default = sp.sympify(default)
-        self._take(name)
-        symbol = sp.Symbol(name, integer=True) if integer else sp.Symbol(name, real=True)
-        self._parameters.append(Parameter(symbol, default, meaning, least))
-        return symbol
-
-    def define(self, name: str, axes: tuple[Axis, ...], value: sp.Expr, *, values: Values = "real") -> Tensor:
-        """Add the definition ``name[axes] := value``; errors name the definition and what is wrong with it."""
-        name += self._suffix
-        tensor = self._new(name, axes, values)
-        if isinstance(value, str):
-            raise DefinitionError(f"{self.name}: {name} is defined by the text {value!r}; text is never evaluated")
-        try:
-            value = sp.sympify(value)
-        except sp.SympifyError as error:
-            raise DefinitionError(
-                f"{self.name}: {name} is defined by something that is no expression: {error}"
-            ) from None
-        loose = sorted(a.name for a in free_axes(value) - set(axes))
-        if loose:
-            raise DefinitionError(
-                f"{self.name}: {name}[{', '.join(map(str, axes))}] mentions axis {', '.join(loose)}, which is neither "
-                f"an axis of {name} nor summed over; add it to {name}, or sum with Total(…, {', '.join(loose)})"
-            )
-        self._check_symbols(name, value)
-        for entry in sorted(value.atoms(Entry), key=str):
-            if entry.base == tensor or entry.base != self._tensors.get(str(entry.tensor.name)):
-                raise DefinitionError(
-                    f"{self.name}: {name} mentions {entry}, which no input or earlier definition gives"
-                )
-        self._definitions.append(Definition(tensor[axes], value))
-        return tensor
-
-    def output(
-        self, name: str, meaning: str = "", *, statistic: bool = False, dims: tuple[Axis | tuple[Axis, ...], ...] = ()
-    ) -> Builder:
-        """Return a defined tensor, if asked for with several axes in one dimension."""
-        if name not in {d.name for d in self._definitions}:
-            raise DefinitionError(f"{self.name}: output {name} is not defined")
-        if name in {o.name for o in self._outputs}:
-            raise DefinitionError(f"{self.name}: output {name} is given twice")
-        shared, axes = _dims(dims)
-        if dims and axes != self._axes[name]:
-            raise DefinitionError(f"{self.name}: output {name} has axes {self._axes[name]}, but its dims have {axes}")
-        self._outputs.append(Output(self._tensors[name], self._axes[name], meaning, statistic, shared))
-        return self
-
-    def build(
-        self,
-        *,
-        axis_meaning: Mapping[str, str] | None = None,
-        writing: Mapping[str, Writing] | None = None,
-        branches: Mapping[str, str] | None = None,
-    ) -> Program:
-        """The finished program."""
-        if not self._outputs:
-            raise DefinitionError(f"{self.name} has no output; end with .output(name)")
-        return Program(
-            self.name,
-            self.summary,
-            tuple(self._inputs),
-            tuple(self._parameters),
-            tuple(self._definitions),
-            tuple(self._outputs),
-            dict(axis_meaning or {}),
-            dict(writing or {}),
-            dict(branches or {}),
-        )
-
-    def _take(self, name: str) -> None:
-        if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED:
-            raise DefinitionError(
-                f"{self.name}: {name!r} cannot name a variable in generated code; choose another name"
-            )
-        if name in self._tensors or name in {p.name for p in self._parameters}:
-            raise DefinitionError(f"{self.name}: {name} is already there; every tensor is defined once")
-
-    def _check_symbols(self, name: str, value: sp.Expr) -> None:
-        """Every scalar in a value is a declared parameter or the size of an axis."""
-        known = {p.symbol for p in self._parameters}.union(*(s.free_symbols for s in self._sizes.values()))
-        known = known.union(*(a.size.free_symbols for a in value.atoms(Axis)))
-        labels = {t.args[0] for t in value.atoms(Tensor)}
-        for symbol in sorted(value.atoms(sp.Symbol) - known - labels, key=str):
-            if not isinstance(symbol, Axis):
-                raise DefinitionError(
-                    f"{self.name}: {name} mentions {symbol}, which is no parameter; "
-                    f"declare it with parameter({symbol.name!r}, …)"
-                )
-
-    def _new(self, name: str, axes: tuple[Axis, ...], values: Values) -> Tensor:
-        self._take(name)
-        try:
-            check_axes(axes, name)
-        except AlgebraError as error:
-            raise DefinitionError(f"{self.name}: {error}") from None
-        for axis in axes:
-            known = self._sizes.setdefault(axis.name, axis.size)
-            if known != axis.size:
-                raise DefinitionError(
-                    f"{self.name}: {name} has axis {axis} of size {axis.size}, but its size is {known}"
-                )
-        self._axes[name] = axes
-        self._tensors[name] = Tensor(name, *axes, values=values)
-        return self._tensors[name]

@@ -25,7 +25,8 @@ from derive.forward.attention import (
     v,
     variant,
 )
-from derive.forward.program import Builder, Program
+from derive.forward.builder import Builder
+from derive.forward.program import Program
 from derive.forward.softmax import exponentials, softmax
 
 

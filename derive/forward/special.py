@@ -30,7 +30,7 @@ def one_of(program: Program, axis: str) -> Program:
     if any(gone in free_axes(d.value) and gone not in d.axes for d in program.definitions):
         raise DefinitionError(f"{program.name}: a sum runs over {axis}, so one position does not stand alone")
     axes = {i.tensor: i.axes for i in program.inputs} | {d.target.tensor: d.axes for d in program.definitions}
-    fewer = {t: Tensor(str(t.name), *(a for a in own if a != gone), values=t.values) for t, own in axes.items()}
+    fewer = {t: t.over(*(a for a in own if a != gone)) for t, own in axes.items()}
 
     def entry(node: sp.Expr) -> sp.Expr:
         if not isinstance(node, Entry):
@@ -87,7 +87,7 @@ def with_equal_sizes(program: Program, first: sp.Expr, second: sp.Expr) -> Progr
 
     def resized(expr: sp.Basic) -> sp.Basic:
         """The expression with both sizes the same, in its axes too."""
-        own = {a: Axis(a.name, second) for a in expr.atoms(Axis) if a.size == first}
+        own = {a: Axis.of(a.name, second) for a in expr.atoms(Axis) if a.size == first}
         return expr.xreplace({**own, first: second})
 
     parameters = tuple(replace(p, default=resized(p.default)) for p in program.parameters)

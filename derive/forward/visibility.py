@@ -18,7 +18,8 @@ from derive.forward.attention import (
     v,
     variant,
 )
-from derive.forward.program import Builder, Program
+from derive.forward.builder import Builder
+from derive.forward.program import Program
 
 
 def causal(p: Builder) -> sp.Expr:

@@ -80,6 +80,24 @@ class Gather(Node):
 
 
 @dataclass(frozen=True)
+class Checked(Node):
+    """Positions that have to lie in 0 … length − 1 where something is visible; ``text`` says what is looked up.
+
+    ``visible`` has the positions' axes, and further ones: a position counts if it is visible at any place of them.
+    """
+
+    index: Node
+    length: sp.Expr
+    text: str
+    visible: Node | None = None
+    operation = False
+
+    @property
+    def operands(self) -> tuple[Node, ...]:
+        return (self.index,)
+
+
+@dataclass(frozen=True)
 class Apply(Node):
     """An elementwise function (``add``, ``multiply``, ``exp``, ``less_equal`` …) of broadcast operands."""
 

@@ -78,7 +78,7 @@ def dense(derivation: Derivation) -> Kernel:
     forward, backward = _share_scaled(*stable.programs)
     support: dict[Tensor, tuple[Definition, sp.Expr]] = {}
     sources = {gradient: name for name, gradient in derivation.names.items()}
-    first = tuple(_statements(forward, support, sources))
+    first = tuple(_statements(forward, support, sources, checked=True))
     second = tuple(_statements(backward, support, sources))
     outside = [n for s in second for n in (*mentioned(s.node), *([s.guard] if s.guard else []))]
     ready = {d.name for d in forward.definitions} | {i.name for i in forward.inputs}
@@ -98,9 +98,16 @@ def _alive(statements: tuple[Statement, ...], program: Program, saved: tuple[str
 
 
 def _statements(
-    program: Program, support: dict[Tensor, tuple[Definition, sp.Expr]], sources: Mapping[str, str]
+    program: Program,
+    support: dict[Tensor, tuple[Definition, sp.Expr]],
+    sources: Mapping[str, str],
+    *,
+    checked: bool = False,
 ) -> Iterator[Statement]:
-    """Statements in order; ``sources`` gives the input whose gradient a derived name is, for gradients that are 0."""
+    """Statements in order; ``sources`` gives the input whose gradient a derived name is, for gradients that are 0.
+
+    ``checked`` for the pass that looks things up first: what it checked need not be checked again.
+    """
     optional = {i.tensor for i in program.inputs if i.neutral == 0}
     for definition in program.definitions:
         terms = sp.Add.make_args(definition.value)
@@ -114,13 +121,22 @@ def _statements(
             )
             continue
         gate = _hiding(definition, support)
-        node = tensorise(base, definition.axes, support=_support(support), boolean=definition.target.tensor.boolean)
+        node = _arrays(program, definition, base, _support(support), checked)
         yield Statement(definition.name, definition.axes, filled(node, definition.axes))
         for term, entry in added:
-            updated = tensorise(definition.target + term, definition.axes)
+            updated = _arrays(program, definition, definition.target + term, {}, checked)
             yield Statement(definition.name, definition.axes, updated, str(entry.tensor.name))
         if gate is not None:
             support[definition.target.base] = (definition, gate)
+
+
+def _arrays(program: Program, definition: Definition, value: sp.Expr, support: Support, checked: bool) -> Node:
+    """The array form of a definition's value, or an error that says of which definition, and where it stands."""
+    boolean = definition.target.tensor.boolean
+    try:
+        return tensorise(value, definition.axes, support=support, boolean=boolean, checked=checked)
+    except LoweringError as error:
+        raise LoweringError(f"{program.name}: {definition}: {error}") from None
 
 
 def _like(definition: Definition, program: Program, sources: Mapping[str, str]) -> str:
@@ -136,7 +152,9 @@ def _like(definition: Definition, program: Program, sources: Mapping[str, str]) 
     tensors = (*((d.name, d.axes) for d in earlier), *((i.name, i.axes) for i in program.inputs))
     same = next((name for name, axes in tensors if axes == definition.axes), None)
     if same is None:
-        raise LoweringError(f"{definition.name} is 0, and no tensor of its axes is there to take the shape of")
+        raise LoweringError(
+            f"{program.name}: {definition.name} is 0, and no tensor of its axes is there to take the shape of"
+        )
     return same
 
 
@@ -183,11 +201,12 @@ def _share_scaled(forward: Program, backward: Program) -> tuple[Program, Program
     scaled = Tensor(f"{given.name}_scaled", *given.axes)
 
     def move(expr: sp.Expr) -> sp.Expr:
+        """The value with the scale in one factor of each product: in ΣX X one of the two is scaled, not both."""
         for factor, total in _scaled_products(expr):
-            if factor == scale and any(isinstance(f, Entry) and f.base == tensor for f in total.body.args):
-                body, axes = total.open()
-                moved = body.xreplace({e: scaled[e.indices] for e in body.atoms(Entry) if e.base == tensor})
-                expr = expr.xreplace({scale * total: Total(moved, *axes)})
+            body, axes = total.open()
+            entry = next((f for f in body.args if isinstance(f, Entry) and f.base == tensor), None)
+            if factor == scale and entry is not None:
+                expr = expr.xreplace({scale * total: Total(body / entry * scaled[entry.indices], *axes)})
         return expr
 
     def moved(program: Program) -> tuple[Definition, ...]:

@@ -18,7 +18,8 @@ from derive.algebra.binders import rewrite
 from derive.algebra.fold import Equation
 from derive.algebra.templates import in_order, lettered, template
 from derive.errors import LoweringError
-from derive.forward.program import Definition, Program, unused
+from derive.forward.naming import unused
+from derive.forward.program import Definition, Program
 
 RELIES_ON = "shift invariance"
 
@@ -122,7 +123,7 @@ class _Stabiliser:
         if shifted:
             scores = ", ".join(str(s.largest.value) for s in shifts if s.largest.target.base in shifted)
             raise LoweringError(
-                f"{definition.target} depends on a shift of the scores {scores}: {RELIES_ON} does not hold for it; "
+                f"{definition} depends on a shift of the scores {scores}: {RELIES_ON} does not hold for it; "
                 "divide by the same sum of exponentials, or take its logarithm"
             )
         return replace(definition, value=factor_common(value))

@@ -6,7 +6,8 @@ rows), in column layout in reverse. Array code uses row layout; the notations us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,12 +16,15 @@ from sympy.core.relational import Relational
 
 from derive.algebra import Axis, Delta, Entry, Indicator, Maximum, Supremum, Tensor, Total, Visible, free_axes
 from derive.algebra.functions import definition_of
+from derive.algebra.ranges import is_inside
+from derive.algebra.templates import in_order, lettered
 from derive.algebra.tensors import is_gate
 from derive.errors import LoweringError
 from derive.lower.arrays import (
     All,
     Apply,
     Axes,
+    Checked,
     Gather,
     Name,
     Node,
@@ -35,33 +39,41 @@ from derive.lower.arrays import (
 
 Layout = Literal["row", "column"]
 Factor = tuple[sp.Expr, sp.Rational]
-"""A base and its positive power, a multiple of one half."""
+"""A base and its positive power."""
 
 Support = Mapping[Tensor, Callable[[Axes], sp.Expr]]
 """For each tensor that is 0 where something is hidden: the visibility at its indices."""
 
 
 def tensorise(
-    value: sp.Expr, axes: Axes, *, layout: Layout = "row", support: Support | None = None, boolean: bool = False
+    value: sp.Expr,
+    axes: Axes,
+    *,
+    layout: Layout = "row",
+    support: Support | None = None,
+    boolean: bool = False,
+    checked: bool = False,
 ) -> Node:
     """The array expression of a value whose result has the given axes (in declared order).
 
     ``support`` says which tensors vanish where a visibility is 0; their products then select by it
     instead of multiplying by zero, so that what a hidden entry holds never matters. ``boolean`` asks for a
-    condition, not for the numbers 0 and 1.
+    condition, not for the numbers 0 and 1; ``checked`` for a check of every computed index that is not proved to lie
+    inside of its tensor wherever it is visible.
 
     Raises
     ------
     LoweringError: an expression that has no array form yet, by name.
     """
     order = axes if layout == "row" else axes[::-1]
-    tensoriser = _Tensoriser(layout, support or {})
+    tensoriser = _Tensoriser(layout, support or {}, checked)
     return arranged(tensoriser.condition(value, order) if boolean else tensoriser.build(value, order), order)
 
 
 class _Tensoriser:
-    def __init__(self, layout: Layout, support: Support) -> None:
-        self.layout, self.support = layout, support
+    def __init__(self, layout: Layout, support: Support, checked: bool = False) -> None:
+        self.layout, self.support, self.checked = layout, support, checked
+        self.shown: tuple[sp.Expr, ...] = ()  # the 0/1 factors beside what is built, outside which it does not count
 
     def build(self, expr: sp.Expr, order: Axes) -> Node:
         """A node for an expression; its axes are those of ``order`` that the expression has, in that order."""
@@ -81,8 +93,8 @@ class _Tensoriser:
             return self._maximum(expr, order)
         if isinstance(expr, sp.Add):
             return self._sum(expr, axes)
-        if isinstance(expr, sp.Pow) and free_axes(expr.exp):
-            parts = (self.build(part, order) for part in (expr.base, expr.exp))
+        if isinstance(expr, sp.Pow) and not expr.exp.is_number:
+            parts = (arranged(self.build(part, axes), axes) for part in (expr.base, expr.exp))
             return Apply(axes, "power", tuple(parts))
         if isinstance(expr, (sp.Mul, sp.Pow)):
             return self._product(expr, axes)
@@ -105,27 +117,46 @@ class _Tensoriser:
         return self._all(gates, order)
 
     def _name(self, expr: Entry, order: Axes) -> Node:
-        """A tensor at its axes; an index that is computed, such as a token's number, is gathered at."""
+        """A tensor at its axes; an index that is computed, or an axis that stands in two places, is gathered at."""
         indices = expr.indices if self.layout == "row" else expr.indices[::-1]
         sizes = expr.tensor.shape if self.layout == "row" else expr.tensor.shape[::-1]
-        places = tuple(x if isinstance(x, Axis) else Axis(f"@{k}", sizes[k]) for k, x in enumerate(indices))
+        places = tuple(
+            x if isinstance(x, Axis) and x not in indices[:k] else Axis.of(f"@{k}", sizes[k])
+            for k, x in enumerate(indices)
+        )
         node: Node = Name(places, str(expr.tensor.name))
         for place, index in zip(places, indices, strict=True):
             if place != index:
-                node = self._gathered(node, place, index, order)
-        if len(set(node.axes)) < len(node.axes):
-            raise LoweringError(
-                f"{expr} has no array form: an axis stands in two of its places; define the diagonal with a delta"
-            )
+                node = self._gathered(node, place, index, order, expr)
         return node
 
-    def _gathered(self, node: Node, along: Axis, index: sp.Expr, order: Axes) -> Node:
+    def _gathered(self, node: Node, along: Axis, index: sp.Expr, order: Axes, entry: Entry) -> Node:
         where = self.build(index, order)
+        if self.checked and not is_inside(index, along.size, self.shown):
+            text = str(entry.xreplace(lettered(in_order(entry), order)))
+            where = Checked(where.axes, where, along.size, text, self._seen(where.axes, order))
         shared = tuple(a for a in where.axes if a in node.axes)
         new = tuple(a for a in where.axes if a not in node.axes)
         rest = tuple(a for a in node.axes if a not in (*shared, along))
         values, positions = arranged(node, (*shared, along, *rest)), arranged(where, (*shared, *new))
         return Gather((*shared, *new, *rest), values, positions, along)
+
+    def _seen(self, axes: Axes, order: Axes) -> Node | None:
+        """Where what is looked up at positions of some axes counts: over these axes, and those of what hides it."""
+        if not self.shown:
+            return None
+        seen = self._all(self.shown, (*axes, *(a for a in order if a not in axes)))
+        return arranged(seen, (*axes, *(a for a in seen.axes if a not in axes)))
+
+    @contextmanager
+    def _beside(self, gates: Iterable[sp.Expr]) -> Iterator[None]:
+        """While factors are built that stand beside 0/1 factors, in this product or around it."""
+        before = self.shown
+        self.shown = tuple(dict.fromkeys((*before, *gates)))
+        try:
+            yield
+        finally:
+            self.shown = before
 
     def _sum(self, expr: sp.Add, axes: Axes) -> Node:
         """Terms of most axes first, subtracted ones last."""
@@ -149,12 +180,10 @@ class _Tensoriser:
                 scalars *= factor
             elif is_gate(factor):
                 gates.append(factor)
-            elif not power.is_number and not power.atoms(Entry, Total, Maximum):
-                above.append((factor, sp.S.One))
-            elif power.is_Rational and power.q <= 2:
+            elif power.is_Rational:
                 (above if power > 0 else below).append((base, abs(power)))
             else:
-                raise LoweringError(f"the power {factor} has no array form")
+                above.append((factor, sp.S.One))
         hidden = list(gates)
         if len(above) + len(below) > 1:
             hidden = list(dict.fromkeys((*gates, *(g for factor, _ in above for g in gates_of(factor, self.support)))))
@@ -162,7 +191,8 @@ class _Tensoriser:
             condition = self._all(gates, axes)
             number = Number(condition.axes, condition)
             return number if scalars == 1 else Apply(number.axes, "multiply", (Scalar((), scalars), number))
-        result = self._quotient(scalars, above, below, axes)
+        with self._beside(hidden):
+            result = self._quotient(scalars, above, below, axes)
         return Select(axes, arranged(self._all(hidden, axes), axes), arranged(result, axes)) if hidden else result
 
     def _quotient(self, scalars: sp.Expr, above: list[Factor], below: list[Factor], axes: Axes) -> Node:
@@ -226,7 +256,9 @@ class _Tensoriser:
     def _parts(self, body: sp.Expr, wide: Axes) -> list[_Part]:
         """The factors of a product; a 0/1 factor selects from the first factor that has all its axes."""
         factors = sorted(sp.Mul.make_args(body), key=_spelling)
-        parts = [_Part(self.build(f, wide), gates_of(f, self.support)) for f in factors if not is_gate(f)]
+        hides = {f: gates_of(f, self.support) for f in factors if not is_gate(f)}
+        with self._beside((*filter(is_gate, factors), *(gate for gates in hides.values() for gate in gates))):
+            parts = [_Part(self.build(f, wide), gates) for f, gates in hides.items()]
         for gate in filter(is_gate, factors):
             own = free_axes(gate)
             part = next((p for p in parts if own <= set(p.node.axes)), None)
@@ -333,6 +365,7 @@ class _Tensoriser:
         return nodes[0] if len(nodes) == 1 else All(union, tuple(arranged(n, union) for n in nodes))
 
     def _gate(self, gate: sp.Expr, order: Axes) -> Node:
+        """A condition; it is asked everywhere, whatever stands beside it."""
         if isinstance(gate, Indicator):
             return self._condition(gate.args[0], order)
         if isinstance(gate, Delta):

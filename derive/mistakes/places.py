@@ -20,7 +20,8 @@ from derive.algebra.axes import is_size
 from derive.algebra.binders import rewrite
 from derive.calculus import Derivation, backward
 from derive.errors import DerivationError
-from derive.forward.program import Definition, Input, Program, unused
+from derive.forward.naming import unused
+from derive.forward.program import Definition, Input, Program
 from derive.forward.special import with_equal_sizes
 
 Transformation = Callable[[Program], Program]
@@ -91,7 +92,7 @@ def _recomputing(change: Transformation, derivation: Derivation) -> Transformati
         tensor = definition.target.tensor
         if definition.name in spoiled or any(definition.mentions(t) for t in again):
             name = unused(f"{definition.name}_again", taken)
-            own = Tensor(name, *definition.axes, values=tensor.values)
+            own = tensor.over(*definition.axes, name=name)
             definitions.append(Definition(own[definition.axes], reread(definition.value)))
             again[tensor] = own
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import sympy as sp
 
 from derive.algebra import Axis
@@ -10,6 +14,7 @@ from derive.errors import PrintingError
 from derive.lower.arrays import (
     All,
     Apply,
+    Checked,
     Fill,
     Gather,
     Name,
@@ -50,11 +55,17 @@ SUPPORTED = ("erf", "sigmoid", "maximum", "minimum")
 class ArrayPrinter:
     """Prints one array expression.
 
-    optional: the tensors that may be None; like: a tensor that is always there, whose dtype numbers take.
+    optional: the tensors that may be None; like: a tensor that is always there, whose dtype numbers take; sizes: other
+    symbols for sizes that are called like something else in the code.
     """
 
-    def __init__(self, optional: frozenset[str] = frozenset(), like: str = "") -> None:
-        self.optional, self.like = optional, like
+    def __init__(
+        self,
+        optional: frozenset[str] = frozenset(),
+        like: str = "",
+        sizes: Mapping[sp.Basic, sp.Basic] = MappingProxyType({}),
+    ) -> None:
+        self.optional, self.like, self.sizes = optional, like, sizes
 
     def print(self, node: Node) -> str:
         """The expression as Python source."""
@@ -80,15 +91,15 @@ class ArrayPrinter:
 
     def _print_scalar(self, node: Scalar) -> tuple[str, int]:
         plain = isinstance(node.value, sp.Symbol) or (node.value.is_Integer and not node.value.is_negative)
-        return scalar_source(never_zero(node.value)), ATOM if plain else SUM
+        return scalar_source(never_zero(node.value.xreplace(self.sizes))), ATOM if plain else SUM
 
     def _print_positions(self, node: Positions) -> tuple[str, int]:
-        return f"xp.arange({node.axis.size})", ATOM
+        return f"xp.arange({self._length(node.axis)})", ATOM
 
     def _print_view(self, node: View) -> tuple[str, int]:
         inner = node.operand
         if isinstance(inner, Name) and inner.name in self.optional:
-            given = ArrayPrinter(self.optional - {inner.name}, self.like)
+            given = self._where_given({inner.name})
             return f"None if {inner.name} is None else {given.print(node)}", LOOSEST
         text = self._inside(inner, POSTFIX)
         kept = tuple(a for a in node.axes if a in inner.axes)
@@ -121,6 +132,15 @@ class ArrayPrinter:
         index = f"xp.asarray({index})" if isinstance(node.index, Scalar) else index
         return f"gathered(xp, {self.print(node.operand)}, {index}, {new}, {rest})", ATOM
 
+    def _print_checked(self, node: Checked) -> tuple[str, int]:
+        index = self.print(node.index)
+        index = f"xp.asarray({index})" if isinstance(node.index, Scalar) else index
+        length = scalar_source(node.length.xreplace(self.sizes))
+        arguments = [index, length, json.dumps(node.text, ensure_ascii=False)]
+        if node.visible is not None:
+            arguments += [self.print(node.visible), str(len(node.visible.axes) - len(node.axes))]
+        return f"checked(xp, {', '.join(arguments)})", ATOM
+
     def _print_product(self, node: Product) -> tuple[str, int]:
         counts = len(node.rows), len(node.over), len(node.columns)
         if node.visible is not None or counts != (1, 1, 1):
@@ -146,10 +166,17 @@ class ArrayPrinter:
 
     def _print_fill(self, node: Fill) -> tuple[str, int]:
         text = self.print(node.operand)
-        sizes = ", ".join(str(a.size) for a in node.axes)
+        sizes = ", ".join(map(self._length, node.axes))
         if isinstance(node.operand, Scalar):
             raise PrintingError(f"a constant {text} for every entry has no array form; it depends on nothing")
         return f"filled(xp, {text}, ({sizes}{',' if len(node.axes) == 1 else ''}))", ATOM
+
+    def _length(self, axis: Axis) -> str:
+        return str(axis.size.xreplace(self.sizes))
+
+    def _where_given(self, names: set[str]) -> ArrayPrinter:
+        """The printer where some optional tensors are known to be there."""
+        return ArrayPrinter(self.optional - names, self.like, self.sizes)
 
     def _print_zeros(self, node: Zeros) -> tuple[str, int]:
         return f"xp.zeros_like({node.like})", ATOM
@@ -163,7 +190,7 @@ class ArrayPrinter:
         missing = [n for n in mentioned(node) if n in self.optional]
         if isinstance(node, Name) or not missing:
             return self.print(node)
-        given = ArrayPrinter(self.optional - set(missing), self.like)
+        given = self._where_given(set(missing))
         return f"None if {' or '.join(f'{n} is None' for n in missing)} else {given.print(node)}"
 
 

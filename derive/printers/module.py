@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import sympy as sp
 
 from derive.algebra import Axis
-from derive.algebra.axes import is_size
+from derive.algebra.axes import is_size, size_symbol
 from derive.calculus import Derivation
 from derive.errors import LoweringError
-from derive.forward.program import HELPERS, Input, Output, Parameter, Program
-from derive.lower.arrays import Fill, Positions, Scalar, walk
+from derive.forward.naming import HELPERS, RESERVED, unused
+from derive.forward.program import Input, Output, Parameter, Program
+from derive.lower.arrays import Checked, Fill, Positions, Scalar, walk
 from derive.lower.dense import Kernel, Statement
 from derive.printers.arrays import ArrayPrinter, never_zero, scalar_source
 from derive.printers.index import IndexPrinter
@@ -41,11 +42,21 @@ class _Module:
         self.derived: Program = kernel.derivation.derived
         self.index = IndexPrinter(Text({}, self.program.tensors), self.program)
         self.absent = kernel.may_be_none
+        self.cotangent: Mapping[str, str] = kernel.derivation.names
+        self.sizes = self._apart()
         for name in self.program.optional.keys() - self.absent:
             raise LoweringError(
                 f"{self.program.name}: the optional input {name} is used where it cannot be left out; "
                 "add it as a term of its own definition, or make it required"
             )
+
+    def _apart(self) -> dict[sp.Basic, sp.Basic]:
+        """Other names for sizes that are called like something else in the code; they are read off shapes in it."""
+        named = {s.name for s in (*self.kernel.forward, *self.kernel.backward)}
+        named |= {n for p in (self.program, self.derived) for n in (*p.tensors, *(x.name for x in p.parameters))}
+        free = {str(size) for size in self.program.sizes}
+        clashing = [size for size in self.program.sizes if str(size) in named or str(size) in RESERVED]
+        return {size: size_symbol(unused(f"size_{size}", named | free)) for size in clashing}
 
     def lines(self) -> Iterator[str]:
         body = [*self._forward(), *(["", "", *self._backward()] if self._gradient_names() else [])]
@@ -61,13 +72,13 @@ class _Module:
         yield from ("", *self._signature(), "", "", *body)
 
     def _header(self) -> Iterator[str]:
-        gradients = ", ".join(f"d{name}" for name in self._gradient_names())
-        yield f'"""{self.program.summary}'
+        gradients = ", ".join(self.cotangent[name] for name in self._gradient_names())
+        yield f'"""{_prose(self.program.summary)}'
         yield ""
         passes = f"Forward ({', '.join(o.name for o in self.program.outputs)})"
         passes += f" and backward ({gradients})" if gradients else ""
         yield from _filled(
-            f"{passes} for {TITLES[self.namespace]}, derived from the definitions of `{self.program.name}`.", ""
+            f"{passes} for {TITLES[self.namespace]}, derived from the definitions of `{_prose(self.program.name)}`.", ""
         )
         yield ""
         yield "Generated: do not edit, run `backprove generate`."
@@ -90,7 +101,7 @@ class _Module:
 
     def _signature(self) -> Iterator[str]:
         yield "SIGNATURE = Signature("
-        yield f'    program="{self.program.name}",'
+        yield f"    program={_literal(self.program.name)},"
         yield "    inputs=("
         for given in self.program.inputs:
             yield f"        {self._tensor_spec(given)},"
@@ -105,6 +116,8 @@ class _Module:
         yield "    ),"
         yield f"    gradients={_tuple(self._gradient_names())},"
         yield f"    cotangents={_tuple(self._needed_cotangents())},"
+        if self._mark() != "d":
+            yield f'    mark="{self._mark()}",'
         yield ")"
 
     def _tensor_spec(self, given: Input) -> str:
@@ -112,7 +125,7 @@ class _Module:
         more = "" if given.neutral is None else f", neutral={given.neutral}"
         more += "" if given.below is None else f', below="{given.below}"'
         more += ", negative=True" if given.negative else ""
-        return f'TensorSpec("{given.name}", {_shape(given)}, "{kind}", "{given.meaning}"{more})'
+        return f'TensorSpec("{given.name}", {_shape(given)}, "{kind}", {_literal(given.meaning)}{more})'
 
     def _forward(self) -> Iterator[str]:
         ordered = sorted(self.program.inputs, key=lambda i: i.neutral is not None)
@@ -120,12 +133,12 @@ class _Module:
         parameters = [_parameter_argument(p) for p in self.program.parameters]
         starred = ["*", *parameters] if parameters else []
         yield from _definition("forward", [*signature, *starred], "tuple[dict[str, Array], Saved]")
-        yield f'    """{self.program.summary}'
+        yield f'    """{_prose(self.program.summary, "    ")}'
         yield ""
         yield from self._shapes(self.program.inputs, "    ")
         for parameter in self.program.parameters:
             default = "" if parameter.default.is_number else f" (default {self.index.print(parameter.default)})"
-            yield f"    {parameter.name}: {parameter.meaning}{default}"
+            yield f"    {parameter.name}: {_prose(parameter.meaning, '        ')}{default}"
         yield ""
         outputs = _listed([o.name for o in self.program.outputs])
         more = ", and what the backward pass needs" if self._gradient_names() else ""
@@ -150,7 +163,7 @@ class _Module:
         scalars = [f"{n}: float" for n in self._saved_scalars()] + [f"{n}: int" for n in self._saved_size_names()]
         keywords = ["*", *kept, *scalars] if kept or scalars else []
         yield from _definition("backward", [*arguments, *keywords], "dict[str, Array]")
-        yield f'    """{self.derived.summary}'
+        yield f'    """{_prose(self.derived.summary, "    ")}'
         yield ""
         yield from self._shapes(tuple(cotangents), "    ")
         yield ""
@@ -160,24 +173,25 @@ class _Module:
             yield from derivation_lines(self.kernel.derivation, self.index)
         yield '    """'
         sources = self._saved_sources()
-        yield from _sizes(_sizes_in(self.kernel.backward) - self._saved_sizes(), sources)
+        yield from _sizes(_sizes_in(self.kernel.backward) - self._saved_sizes(), sources, self.sizes)
         yield from self._statements(self.kernel.backward, next(iter(sources), ""))
-        yield f"    return {_dict((n, f'd{n}') for n in self._gradient_names())}"
+        yield f"    return {_dict((n, self.cotangent[n]) for n in self._gradient_names())}"
 
     def _shapes(self, tensors: Sequence[Input], indent: str) -> Iterator[str]:
         for given in tensors:
             shape = ", ".join(("..", *map(str, given.tensor.shape)))
-            yield f"{indent}{given.name} [{shape}]: {given.meaning}{', optional' if given.name in self.absent else ''}"
+            optional = ", optional" if given.name in self.absent else ""
+            yield f"{indent}{given.name} [{shape}]: {_prose(given.meaning, f'{indent}    ')}{optional}"
 
     def _prologue(self) -> Iterator[str]:
         """Read the sizes that statements and defaults mention off the inputs, and fill in parameters."""
         sizes = {s for p in self.program.parameters for s in p.default.free_symbols}
         sources = {i.name: i.axes for i in self.program.inputs if i.neutral is None}
-        yield from _sizes(_sizes_in(self.kernel.forward) | sizes | self._saved_sizes(), sources)
+        yield from _sizes(_sizes_in(self.kernel.forward) | sizes | self._saved_sizes(), sources, self.sizes)
         for parameter in self.program.parameters:
             if not parameter.default.is_number:
                 yield f"    if {parameter.name} is None:"
-                yield f"        {parameter.name} = {scalar_source(never_zero(parameter.default))}"
+                yield f"        {parameter.name} = {scalar_source(never_zero(parameter.default.xreplace(self.sizes)))}"
 
     def _saved_sizes(self) -> set[sp.Expr]:
         """The sizes that the backward function mentions and cannot read off what it is given."""
@@ -185,7 +199,7 @@ class _Module:
         return _sizes_in(self.kernel.backward) - readable
 
     def _saved_size_names(self) -> list[str]:
-        return sorted(map(str, self._saved_sizes()))
+        return sorted(str(size.xreplace(self.sizes)) for size in self._saved_sizes())
 
     def _always(self, inputs: Sequence[Input]) -> str:
         """A real input that is always given."""
@@ -195,13 +209,13 @@ class _Module:
         """The axes of what the backward function is given."""
         given = {i.name: i.axes for i in (*self.derived.inputs, *self.program.inputs)}
         given |= {d.name: d.axes for d in self.program.definitions}
-        names = (*(f"d{n}" for n in self._needed_cotangents()), *self.kernel.saved)
+        names = (*(self.cotangent[n] for n in self._needed_cotangents()), *self.kernel.saved)
         return {n: given[n] for n in names if n in given and n not in self.absent}
 
     def _statements(self, statements: Iterable[Statement], like: str) -> Iterator[str]:
         for statement in statements:
             given = frozenset({statement.guard} if statement.guard else ())
-            printer = ArrayPrinter(self.absent - given, like)
+            printer = ArrayPrinter(self.absent - given, like, self.sizes)
             indent = "    "
             if statement.guard:
                 yield f"    if {statement.guard} is not None:"
@@ -209,12 +223,18 @@ class _Module:
             yield from _wrapped(f"{indent}{statement.name} = {printer.print(statement.node)}")
 
     def _gradient_names(self) -> tuple[str, ...]:
-        return tuple(o.name.removeprefix("d") for o in self.derived.outputs)
+        made = {o.name for o in self.derived.outputs}
+        return tuple(i.name for i in self.program.inputs if self.cotangent[i.name] in made)
+
+    def _mark(self) -> str:
+        """What stands before a tensor's name in the name of its cotangent."""
+        name, cotangent = next(iter(self.cotangent.items()))
+        return cotangent.removesuffix(name)
 
     def _needed_cotangents(self) -> tuple[str, ...]:
         """The outputs whose cotangent the backward function cannot do without."""
         names = {i.name for i in self.derived.inputs}
-        return tuple(o.name for o in self.program.outputs if f"d{o.name}" in names - self.absent)
+        return tuple(o.name for o in self.program.outputs if self.cotangent[o.name] in names - self.absent)
 
     def _saved_scalars(self) -> tuple[str, ...]:
         used = {str(s) for d in self.derived.definitions for s in d.value.free_symbols}
@@ -226,19 +246,24 @@ def _sizes_in(statements: Sequence[Statement]) -> set[sp.Expr]:
     used: set[sp.Expr] = set()
     for node in (n for statement in statements for n in walk(statement.node)):
         if isinstance(node, Positions):
-            used.add(node.axis.size)
+            used |= node.axis.size.free_symbols
         elif isinstance(node, Fill):
-            used |= {axis.size for axis in node.axes}
+            used |= {size for axis in node.axes for size in axis.size.free_symbols}
+        elif isinstance(node, Checked):
+            used |= node.length.free_symbols
         elif isinstance(node, Scalar):
             used |= set(filter(is_size, node.value.free_symbols))
-    return {size for size in used if not size.is_Integer}
+    return used
 
 
-def _sizes(used: set[sp.Expr], sources: Mapping[str, tuple[Axis, ...]]) -> Iterator[str]:
-    """Statements that read sizes off shapes."""
+def _sizes(
+    used: set[sp.Expr], sources: Mapping[str, tuple[Axis, ...]], names: Mapping[sp.Basic, sp.Basic]
+) -> Iterator[str]:
+    """Statements that read sizes off shapes, under the names that they have in code."""
     for size in sorted(used, key=str):
         name, axes = next((n, a) for n, a in sources.items() if size in [x.size for x in a])
-        yield f"    {size} = {name}.shape[{[a.size for a in axes].index(size) - len(axes)}]"
+        place = [a.size for a in axes].index(size) - len(axes)
+        yield f"    {size.xreplace(names)} = {name}.shape[{place}]"
 
 
 def derivation_lines(derivation: Derivation, index: IndexPrinter) -> Iterator[str]:
@@ -287,6 +312,22 @@ def _filled(text: str, indent: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}    " if indent else "")
 
 
+def _literal(text: str) -> str:
+    """A text as a Python string, which has the same value whatever the text holds."""
+    return '"' + "".join(_escaped(c) if c != '"' else r"\"" for c in text) + '"'
+
+
+def _prose(text: str, indent: str = "") -> str:
+    """A text within a docstring, its further lines indented."""
+    lines = ("".join(map(_escaped, line)).replace('"""', r"\"\"\"") for line in text.split("\n"))
+    return "\n".join(f"{indent}{line}" if line and number else line for number, line in enumerate(lines))
+
+
+def _escaped(character: str) -> str:
+    plain = character.isprintable() and character != "\\"
+    return character if plain else character.encode("unicode_escape").decode()
+
+
 def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
@@ -303,12 +344,12 @@ def _tuple(items: Iterable[str]) -> str:
 def _parameter_spec(parameter: Parameter) -> str:
     kind = "integer" if parameter.symbol.is_integer else "real"
     least = "" if parameter.least is None else f", least={parameter.least}"
-    return f'ParameterSpec("{parameter.name}", "{kind}", "{parameter.meaning}"{least})'
+    return f'ParameterSpec("{parameter.name}", "{kind}", {_literal(parameter.meaning)}{least})'
 
 
 def _output_spec(output: Output) -> str:
     statistic = ", statistic=True" if output.statistic else ""
-    return f'OutputSpec("{output.name}", {_shape(output)}, "{output.meaning}"{statistic})'
+    return f'OutputSpec("{output.name}", {_shape(output)}, {_literal(output.meaning)}{statistic})'
 
 
 def _shape(tensor: Input | Output) -> str:

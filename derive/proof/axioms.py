@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import sympy as sp
-from sympy.core.relational import GreaterThan, LessThan, StrictGreaterThan, StrictLessThan
+from sympy.core.relational import GreaterThan
 
 from derive.algebra import Axis, Delta, Entry, Indicator, Tensor, Term, Total, canonical, factor_common
 from derive.algebra.functions import QuarterTurn
+from derive.algebra.ranges import decided, within
 from derive.algebra.tensors import is_gate
 from derive.algebra.terms import merge
 
@@ -92,34 +93,10 @@ def _positions(expr: sp.Expr) -> sp.Expr:
     """
     if isinstance(expr, Delta):
         for axis, other in (expr.args, expr.args[::-1]):
-            if isinstance(axis, Axis) and not isinstance(other, (Axis, Entry)):
-                inside = (Indicator(sp.Le(0, other)), Indicator(sp.Le(other, axis.size - 1)))
-                return sp.Mul(expr, *map(_positions, inside))
+            if isinstance(axis, Axis) and not isinstance(other, Axis):
+                return expr * within(other, axis.size)
         return expr
-    condition = expr.args[0] if isinstance(expr, Indicator) else None
-    if not isinstance(condition, (LessThan, GreaterThan, StrictLessThan, StrictGreaterThan)):
-        return expr
-    if condition.atoms(Entry) or not (condition.gts.is_integer and condition.lts.is_integer):
-        return expr  # for halves x > y is not x ≥ y + 1
-    strict = isinstance(condition, (StrictLessThan, StrictGreaterThan))
-    d = sp.expand(condition.gts - condition.lts - int(strict))
-    if (least := _bound(d, -1)) is not None and least.is_nonnegative:
-        return sp.S.One
-    if (largest := _bound(d, 1)) is not None and largest.is_negative:
-        return sp.S.Zero
-    below = sp.Add(*(-t for t in sp.Add.make_args(d) if t.could_extract_minus_sign()))
-    return Indicator(sp.Le(below, d + below))
-
-
-def _bound(d: sp.Expr, side: int) -> sp.Expr | None:
-    """The largest (side 1) or least (side −1) value of what is linear in positions 0 … size − 1, else None."""
-    result = d
-    for axis in sorted(d.atoms(Axis), key=str):
-        slope = d.coeff(axis)
-        if not slope.is_Integer or (d - slope * axis).has(axis):
-            return None
-        result = result.xreplace({axis: axis.size - 1 if slope * side > 0 else sp.S.Zero})
-    return sp.expand(result)
+    return decided(expr.args[0]) if isinstance(expr, Indicator) else expr
 
 
 LAWS = (

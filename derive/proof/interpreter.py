@@ -15,7 +15,7 @@ from typing import Any
 import sympy as sp
 from sympy.core.relational import Relational
 
-from derive.algebra.axes import Axis
+from derive.algebra.axes import Axis, is_whole
 from derive.algebra.binders import Maximum, Supremum, Total
 from derive.algebra.functions import definition_of
 from derive.algebra.tensors import Delta, Entry, Indicator, Visible, is_gate
@@ -206,9 +206,12 @@ class Machine:
         if isinstance(expr, sp.Pow) and expr.exp.is_Rational:
             base, exponent = self._compiled(expr.base), expr.exp
             return lambda at: arithmetic.power(self._shown(base(at)), exponent)
-        if isinstance(expr, sp.Pow) and not expr.exp.atoms(Entry, Total) and not isinstance(expr, sp.exp):
+        whole = isinstance(expr, sp.Pow) and (is_whole(expr.exp) or not expr.exp.atoms(Entry, Total))
+        if whole and not isinstance(expr, sp.exp):
             base, exponent = self._compiled(expr.base), self._exact(expr.exp)
             return lambda at: arithmetic.power(self._shown(base(at)), exponent(at))
+        if isinstance(expr, sp.Pow) and not isinstance(expr, sp.exp):
+            return self._general_power(expr)
         if isinstance(expr, (sp.Mod, sp.floor, sp.Min, sp.Max, sp.Abs)) and self._is_discrete(expr):
             exact = self._exact(expr)
             return lambda at: arithmetic.number(exact(at))
@@ -218,6 +221,18 @@ class Machine:
             function, arguments = expr.func, [self._compiled(a) for a in expr.args]
             return lambda at: arithmetic.function(function, *(self._shown(a(at)) for a in arguments))
         raise AlgebraError(f"the interpreter cannot evaluate {type(expr).__name__} in {expr}")
+
+    def _general_power(self, expr: sp.Pow) -> Evaluate:
+        """bᵉ as exp(e log b), with a number in the exponent apart: whatever log is here, b^(e + 1) is then b · bᵉ."""
+        number, rest = expr.exp.as_coeff_Add()
+        base, exponent, arithmetic = self._compiled(expr.base), self._compiled(rest), self.arithmetic
+
+        def evaluate(at: At) -> Number:
+            value = self._shown(base(at))
+            power = arithmetic.function(sp.exp, self._shown(exponent(at)) * arithmetic.function(sp.log, value))
+            return power * arithmetic.power(value, number)
+
+        return evaluate
 
     @staticmethod
     def _is_discrete(expr: sp.Expr) -> bool:

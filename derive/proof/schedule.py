@@ -22,6 +22,7 @@ from derive.forward.program import Input
 from derive.lower.arrays import (
     All,
     Apply,
+    Checked,
     Fill,
     Gather,
     Name,
@@ -187,6 +188,8 @@ class Schedule:
                 return self._selected(self._array(node.operand), visible)
             case All():
                 return self._all(node)
+            case Checked():
+                return self._evaluate(node.index)
             case Gather():
                 return self._gathered(node)
             case Reduce():

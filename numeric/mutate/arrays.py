@@ -12,7 +12,8 @@ import numpy as np
 
 from derive.calculus import Derivation
 from derive.errors import DeriveError, LoweringError
-from derive.forward.program import Program, unused
+from derive.forward.naming import unused
+from derive.forward.program import Program
 from derive.forward.softmax import recognise
 from derive.lower import dense
 from derive.lower.arrays import Node, Positions, mentioned, walk

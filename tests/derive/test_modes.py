@@ -54,7 +54,7 @@ def test_double_backward_of_attention_is_compact() -> None:
     assert shown["∇grad_S"] == "((∇grad_Q)Kᵀ + Q(∇grad_K)ᵀ)/√d"
     assert shown["∇V"] == "(∇grad_A)ᵀ grad_O"
     assert shown["∇S"] == "A ∘ (∇A − r2 1ᵀ)"
-    assert len(derived.definitions) == 10
+    assert len(derived.definitions) == 11
 
 
 def lines(name: str, notation: str, identity: str = "") -> dict[str, str]:

@@ -30,6 +30,7 @@ from derive.lower import arrays as nodes
 from derive.lower.arrays import (
     All,
     Apply,
+    Checked,
     Fill,
     Gather,
     Name,
@@ -377,6 +378,7 @@ NODES: dict[str, Node] = {
     "View": View((j, i), Name((i, j), "X")),
     "Apply": Apply((i, j), "exp", (Name((i, j), "X"),)),
     "Product": Product((i, k), Name((i, j), "X"), View((j, k), Name((k, j), "X")), (j,)),
+    "Checked": Checked((i,), Name((i,), "T"), sp.Symbol("n"), "X[T[i]]"),
     "Gather": Gather((j,), Name((i, j), "X"), Scalar((), sp.Integer(0)), i),
     "Reduce": Reduce((i,), "sum", Name((i, j), "X"), j),
     "Select": Select((i, j), Name((i, j), "M"), Name((i, j), "X")),

@@ -31,9 +31,8 @@ def transposed(program: Program) -> Program:
 
 def _flipped(entry: Entry) -> Entry:
     """X[j, i] of the transposed tensor for X[i, j]."""
-    shape = entry.tensor.shape[::-1]
-    label = entry.tensor.args[0]
-    flipped: Entry = Tensor(label, sp.Tuple(*shape))[entry.indices[::-1]]
+    label, shape, *bounds = entry.tensor.args
+    flipped: Entry = Tensor(label, sp.Tuple(*shape[::-1]), *bounds)[entry.indices[::-1]]
     return flipped
 
 

@@ -100,8 +100,8 @@ def _without_output_map(program: Program) -> Iterator[Identity]:
     """W_O = I: what the derivation of the smaller program says is what the larger one says at W_O = I."""
     small, large = Known(with_identity(program, "W_O")), Known(program)
     resize = {large.by_name["V"].axes[1].size: small.by_name["V"].axes[1].size}
-    axes = {a: Axis(a.name, resize[a.size]) for d in large.definitions for a in d.value.atoms(Axis) if a.size in resize}
-    axes |= {a: Axis(a.name, resize[a.size]) for d in large.definitions for a in d.axes if a.size in resize}
+    axes = {a: Axis.of(a.name, resize[a.size]) for d in large.definitions for a in d.value.atoms(Axis) if a.size in resize}
+    axes |= {a: Axis.of(a.name, resize[a.size]) for d in large.definitions for a in d.axes if a.size in resize}
     W_O = program.input("W_O").tensor.xreplace(resize)
     resized = tuple(
         Definition(d.target.xreplace(axes).xreplace(resize), d.value.xreplace(axes).xreplace(resize))

@@ -36,7 +36,7 @@ def cross_entropy_identities(program: Program) -> Iterator[Identity]:
             "Σ_t dZ[i,t] = 0",
             Total(k.at("dZ"), t),
             sp.S.Zero,
-            k.chosen("dS", "dZ"),
+            k.chosen("counted", "dS", "dZ"),
             (rows_sum_to_one(P.base),),
             ("a counted target is a token of the vocabulary",),
             "a constant added to all logits changes nothing",
