@@ -7,17 +7,15 @@ for values that are the identity matrix. So a kernel is asked about both without
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from derive.algebra.functions import has_kink
-from derive.modes import program
 from derive.proof.identities import scores_are_products
 from numeric.arguments import ACCUMULATION
 from numeric.backends import Backend
 from numeric.kernels import Kernel
-from numeric.oracle import Exact, Host, exact_run, rounding, scaled_error, worst
+from numeric.oracle import ExactRun, Host, scaled_error, worst
 from numeric.properties import (
     Property,
     Registry,
@@ -28,6 +26,8 @@ from numeric.properties import (
     kinked,
     made_by,
     output_error,
+    rounding_of,
+    source_of,
     tangents,
 )
 from numeric.samples import Arrays, Run, Sample, run
@@ -55,20 +55,15 @@ def _wide(array: Host) -> Host:
     return array.astype(np.longdouble)
 
 
-def _weights(kernel: Kernel, device: Backend, made: Run) -> Host:
-    """The weights A: the outputs for values that are the identity matrix."""
+def _weights(kernel: Kernel, device: Backend, made: Run) -> Run:
+    """The run whose outputs are the weights A: that for values that are the identity matrix."""
     values = np.eye(made.inputs["K"].shape[-2], dtype=made.inputs["V"].dtype)
-    return _wide(run(kernel, device, {**made.inputs, "V": values}, {}, made.parameters).outputs["O"])
+    return run(kernel, device, {**made.inputs, "V": values}, {}, made.parameters)
 
 
-def _replaced(exact: Host, values: Host | None) -> Host:
-    """Exact numbers with the rounding units of one run and the values of another; zeros for None."""
-    mixed = np.empty(exact.shape, dtype=object)
-    for index in np.ndindex(*exact.shape):
-        unit: Any = exact[index]
-        other: Any = None if values is None else values[index]
-        mixed[index] = replace(unit, value=unit.value * 0 if other is None else other.value)
-    return mixed
+def _errors(kernel: Kernel, made: Run, exact: ExactRun) -> float:
+    """The worst scaled error of any output or gradient."""
+    return max(output_error(kernel, made, exact), gradient_error(kernel, made, exact))
 
 
 @attention("hidden entries contribute nothing", "NaN and ∞ in hidden keys and values change nothing")
@@ -90,8 +85,7 @@ def hidden_contributes_nothing(kernel: Kernel, device: Backend, sample: Sample) 
     silent = [(made.gradients[name][..., hidden, :] == 0).all() for name in ("K", "V")]
     if "bias" in made.gradients:
         silent.append((made.gradients["bias"][~inputs["mask"]] == 0).all())
-    exact = exact_of(sample, clean)
-    return max(exactly(all(silent)), output_error(made, exact), gradient_error(made, exact))
+    return max(exactly(all(silent)), _errors(kernel, made, exact_of(kernel, clean)))
 
 
 @attention("score gradients sum to the cotangent of L", "Σ_j dS[i,j] = dL[i], and 0 without it")
@@ -100,7 +94,8 @@ def score_gradients_sum(kernel: Kernel, device: Backend, sample: Sample) -> floa
     made, exact = made_by(kernel, device, _with_bias(sample))
     dS = made.gradients["bias"]
     given = np.where(np.isfinite(made.outputs["L"]), made.cotangents.get("L", np.zeros(dS.shape[:-1])), 0)
-    return worst(np.abs(_wide(dS).sum(-1) - given), rounding(exact["dS"], dS.dtype.name).sum(-1))
+    units = exact.gradients["bias"].weighted(np.ones(()), -1).unit(dS.dtype.name, rounding_of(kernel))
+    return worst(np.abs(_wide(dS).sum(-1) - given), units)
 
 
 @attention("key gradients of one query sum to zero", "dO in one row only ⇒ Σ_j dK[j,c] = 0", of_products=True)
@@ -115,8 +110,8 @@ def key_gradients_sum(kernel: Kernel, device: Backend, sample: Sample) -> float:
 
     made = run(kernel, device, inputs, one_row, sample.parameters)
     dK = made.gradients["K"]
-    units = rounding(exact_of(sample, made)["dK"], dK.dtype.name)
-    return worst(np.abs(_wide(dK).sum(-2)), units.sum(-2))
+    exact = exact_of(kernel, made).gradients["K"].weighted(np.ones(()), -2)
+    return worst(np.abs(_wide(dK).sum(-2)), exact.unit(dK.dtype.name, rounding_of(kernel)))
 
 
 @attention("a shift of a row of scores changes nothing", "O(S + t 1ᵀ) = O(S) and dQ(S + t 1ᵀ) = dQ(S)")
@@ -124,14 +119,16 @@ def shift_invariant(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """Whole rows of an integer bias are shifted by ±64, which every dtype represents exactly."""
     inputs = _with_bias(sample).inputs(kernel.signature)
     coarse, errors = np.round(inputs["bias"].astype(float)), []
-    base: Exact | None = None
+    base: ExactRun | None = None
     for shift in (0, 64, -64):
         inputs["bias"] = (coarse + shift).astype(inputs["bias"].dtype)
         made = run(kernel, device, inputs, _without_l(sample).output_cotangents, sample.parameters)
-        exact = exact_of(sample, made)
+        exact = exact_of(kernel, made)
         base = base or exact
-        errors.append(scaled_error(made.outputs["O"], _replaced(exact["O"], base["O"])))
-        errors.append(scaled_error(made.gradients["Q"], _replaced(exact["dQ"], base["dQ"])))
+        O = replace(exact.outputs["O"], value=base.outputs["O"].value)
+        dQ = replace(exact.gradients["Q"], value=base.gradients["Q"].value)
+        errors.append(scaled_error(made.outputs["O"], O, rounding_of(kernel)))
+        errors.append(scaled_error(made.gradients["Q"], dQ, rounding_of(kernel)))
     return max(errors)
 
 
@@ -144,8 +141,7 @@ def large_scores(kernel: Kernel, device: Backend, sample: Sample) -> float | Non
     signs = np.where(np.arange(sample.sizes["n"]) % 2, 1e5, -1e5)[:, None]
     inputs["bias"] = (np.round(inputs["bias"]) + signs).astype(inputs["bias"].dtype)
     made = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
-    exact = exact_of(sample, made)
-    return max(output_error(made, exact), gradient_error(made, exact))
+    return _errors(kernel, made, exact_of(kernel, made))
 
 
 @attention("centred keys give the same query gradient", "dQ = scale Σ_j dS (K − K̄) with K̄ = Σ_r A K", of_products=True)
@@ -153,26 +149,31 @@ def centred_keys(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """The covariance form, from the kernel's own dS and A."""
     sample = _with_bias(_without_l(sample))
     made, exact = made_by(kernel, device, sample)
-    weights, K, dS = _weights(kernel, device, made), _wide(made.inputs["K"]), _wide(made.gradients["bias"])
+    asked = made.inputs["Q"].dtype.name, rounding_of(kernel)
+    weighing = _weights(kernel, device, made)
+    A, K, dS = _wide(weighing.outputs["O"]), _wide(made.inputs["K"]), _wide(made.gradients["bias"])
     scale = float(sample.parameters.get("scale", max(sample.sizes["d"], 1) ** -0.5))
-    centred = K[..., None, :, :] - (weights @ K)[..., :, None, :]
-    deviation = np.abs(_wide(made.gradients["Q"]) - scale * (dS[..., None] * centred).sum(-2))
-    storage = sample.dtype
-    reach = np.abs(K)[..., None, :, :] + (weights @ np.abs(K))[..., :, None, :]
-    units = scale * (rounding(exact["dS"], storage)[..., None] * reach).sum(-2) + rounding(exact["dQ"], storage)
-    blurred = (np.abs(dS).sum(-1)[..., None] * (rounding(exact["A"], storage) @ np.abs(K))) * scale
-    return worst(deviation, units + blurred)
+    centred = scale * (K[..., None, :, :] - (A @ K)[..., :, None, :])
+    deviation = np.abs(_wide(made.gradients["Q"]) - (dS[..., None] * centred).sum(-2))
+    units = exact.gradients["Q"].unit(*asked)
+    for c in range(K.shape[-1]):
+        units[..., c] += exact.gradients["bias"].weighted(centred[..., c], -1).unit(*asked)
+        mean = exact_of(kernel, weighing).outputs["O"].weighted(scale * K[..., None, :, c], -1)
+        units[..., c] += np.abs(dS.sum(-1)).astype(float) * mean.unit(*asked)
+    return worst(deviation, units)
 
 
 @attention("row sums come from outputs", "rowsum(A ∘ dA) = rowsum(dO ∘ O), with dA = dO Vᵀ")
 def row_sums_from_outputs(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """What fused backward passes rely on."""
     made, exact = made_by(kernel, device, _without_l(sample))
-    weights, dO, V = _weights(kernel, device, made), _wide(made.cotangents["O"]), _wide(made.inputs["V"])
-    left = (weights * (dO @ np.swapaxes(V, -1, -2))).sum(-1)
-    right = (dO * _wide(made.outputs["O"])).sum(-1)
-    units = (np.abs(dO) * rounding(exact["O"], sample.dtype)).sum(-1)
-    units = units + (rounding(exact["A"], sample.dtype) * (np.abs(dO) @ np.swapaxes(np.abs(V), -1, -2))).sum(-1)
+    asked = made.outputs["O"].dtype.name, rounding_of(kernel)
+    weighing = _weights(kernel, device, made)
+    A, dO, V = _wide(weighing.outputs["O"]), _wide(made.cotangents["O"]), _wide(made.inputs["V"])
+    dA = dO @ np.swapaxes(V, -1, -2)
+    left, right = (A * dA).sum(-1), (dO * _wide(made.outputs["O"])).sum(-1)
+    units = exact.outputs["O"].weighted(dO, -1).unit(*asked)
+    units = units + exact_of(kernel, weighing).outputs["O"].weighted(dA, -1).unit(*asked)
     return worst(np.abs(left - right), units)
 
 
@@ -180,13 +181,14 @@ def row_sums_from_outputs(kernel: Kernel, device: Backend, sample: Sample) -> fl
 def outputs_in_hull(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """Coordinate by coordinate, up to rounding; a query that sees nothing gives 0."""
     made, exact = made_by(kernel, device, sample)
-    seen = np.array([e.value > 0 for e in exact["A"].flat], dtype=bool).reshape(exact["A"].shape)[..., None]
+    seen = np.asarray(exact.definitions["A"].value > 0, dtype=bool)[..., None]
     V, O = _wide(made.inputs["V"])[..., None, :, :], _wide(made.outputs["O"])
     low = np.min(np.where(seen, V, np.inf), axis=-2, initial=np.inf)
     high = np.max(np.where(seen, V, -np.inf), axis=-2, initial=-np.inf)
     blind = ~seen.any(-2)
     low, high = np.where(blind, 0, low), np.where(blind, 0, high)
-    return worst(np.maximum(np.maximum(low - O, O - high), 0), rounding(exact["O"], sample.dtype))
+    units = exact.outputs["O"].unit(made.outputs["O"].dtype.name, rounding_of(kernel))
+    return worst(np.maximum(np.maximum(low - O, O - high), 0), units)
 
 
 @attention("equal values give no routing gradient", "V[j,v] = w[v] for all j ⇒ dS = 0")
@@ -198,8 +200,8 @@ def equal_values(kernel: Kernel, device: Backend, sample: Sample) -> float | Non
         return None
     inputs["V"] = np.repeat(inputs["V"][..., :1, :], sample.sizes["m"], axis=-2)
     made = run(kernel, device, inputs, sample.output_cotangents, sample.parameters)
-    exact = exact_run(sample.program, made.inputs, made.cotangents, made.parameters)
-    return scaled_error(made.gradients["bias"], _replaced(exact["dS"], None))
+    exact = exact_of(kernel, made).gradients["bias"]
+    return scaled_error(made.gradients["bias"], replace(exact, value=0 * exact.value), rounding_of(kernel))
 
 
 @biased("a bias of −∞ hides", "bias[i,j] = −∞ is the same as mask[i,j] = False, NaN and ∞ in what is hidden included")
@@ -228,8 +230,7 @@ def _poisoned(kernel: Kernel, device: Backend, sample: Sample, clean: Run) -> fl
         if name in inputs:
             inputs[name][..., -1:, :] = np.nan if number % 2 else np.inf
     made = run(kernel, device, inputs, clean.cotangents, sample.parameters)
-    exact = exact_of(sample, clean)
-    return max(output_error(made, exact), gradient_error(made, exact))
+    return _errors(kernel, made, exact_of(kernel, clean))
 
 
 def _of_keys(signature: Signature) -> list[str]:
@@ -247,13 +248,15 @@ def _of_keys(signature: Signature) -> list[str]:
 def properties_for(kernel: Kernel) -> tuple[Property, ...]:
     """The properties that speak of a program: any program's, and attention's where it has the tensors."""
     names = {s.name for s in kernel.signature.inputs} | {o.name for o in kernel.signature.outputs}
-    family = names == {"Q", "K", "V", "mask", "bias", "O", "L"}
-    products = family and scores_are_products(program(kernel.program))
+    differentiated = bool(kernel.signature.gradients)
+    family = names == {"Q", "K", "V", "mask", "bias", "O", "L"} and differentiated
+    source = source_of(kernel)
+    products = family and scores_are_products(source)
     moving = tangents.properties if kernel.program.endswith("_tangent") else []
-    general = [p for p in any_program.properties if kernel.signature.gradients or not p.of_gradients]
+    general = [p for p in any_program.properties if differentiated or not p.of_gradients]
     hiding = biased.properties if "bias" in names else []
     if "mask" in names and not family and _of_keys(kernel.signature):
         hiding = [*hiding, *masked.properties]
-    folded = kinked.properties if any(has_kink(d.value) for d in program(kernel.program).definitions) else []
+    folded = kinked.properties if differentiated and any(has_kink(d.value) for d in source.definitions) else []
     own = [p for p in attention.properties if family and (products or not p.of_products)]
     return (*general, *moving, *hiding, *folded, *own)

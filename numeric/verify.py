@@ -2,8 +2,11 @@
 
 The words (strongest first): *proved* for all sizes by canonical form (or *refuted* by a counterexample, where the
 catalogue says that an equation is false); *fingerprinted* at random points of a finite field; *exact* in rational
-arithmetic; *bounded* by rigorous balls around the exact values; *checked* in floating point within a multiple of
-rounding. What the prover leaves *open* says so, with its other evidence.
+arithmetic; *bounded* by rigorous balls around the exact values; *checked* in floating point within a multiple of what
+rounding may do to the function. What the prover leaves *open* says so, with its other evidence.
+
+Kernels that this project generates are asked for the rounding model "float32 inside": arrays of 16 bits are computed in
+float32, and float32 and float64 in themselves (:mod:`numeric.oracle.rounding`).
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 from derive.errors import AlgebraError
 from derive.lower import dense
@@ -27,18 +29,20 @@ from derive.proof.checks import (
 )
 from derive.proof.degrees import FailureBound
 from derive.proof.identities import identities
-from derive.proof.prover import Identity
 from derive.proof.rationals import python_flint
+from derive.proof.statements import Identity
 from derive.proof.verdict import settle
 from numeric.arguments import ACCUMULATION
 from numeric.backends import NAMES, Backend, backend, cupy_missing
+from numeric.derivations import derivation_of
+from numeric.findings import Finding as Finding
+from numeric.findings import Status, measured, place
 from numeric.kernels import Kernel, load
-from numeric.oracle import derivation_of, enclosures
-from numeric.properties import LIMIT, Body, run_of
+from numeric.oracle import enclosures
+from numeric.properties import LIMIT, rounding_of, run_of, source_of
 from numeric.properties_attention import properties_for
 from numeric.samples import Sample, dtype
 
-Status = Literal["holds", "fails", "not measured"]
 SEEDS = range(3)
 BALLS = "results lie in rigorous balls"
 SCHEDULE = "generated order equals the derivation"
@@ -47,23 +51,6 @@ POINTS = {
     "exact": "random rational points, random sizes",
 }
 DUALS = "dual numbers in exact arithmetic, random sizes"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One row: a property of a program on a backend, the evidence, and the scaled error where there is one.
-
-    ``missed`` is the power of two below which the probability lies that a fingerprint misses a difference at a draw.
-    """
-
-    program: str
-    property: str
-    backend: str
-    evidence: str
-    status: Status
-    error: float | None = None
-    detail: str = ""
-    missed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -193,7 +180,7 @@ def _numeric(name: str, chosen: str, rigorous: bool) -> Iterator[Check]:
     for prop in properties_for(kernel):
 
         def measure(prop=prop) -> Finding:  # type: ignore[no-untyped-def]
-            return _measured(kernel, device, prop.name, "checked", prop.body)
+            return measured(kernel, device, prop.name, "checked", prop.body, samples(kernel, device))
 
         yield Check(name, prop.name, chosen, measure)
     if rigorous:
@@ -208,38 +195,17 @@ def _bounded(kernel: Kernel, device: Backend) -> Finding:
     program, found = kernel.program, []
     try:
         for sample in samples(kernel, device):
-            found += [(sample, close) for close in enclosures(run_of(kernel, device, sample), program)]
+            made, source = run_of(kernel, device, sample), source_of(kernel)
+            found += [(sample, close) for close in enclosures(source, made, rounding_of(kernel))]
     except AlgebraError as reason:
         return Finding(program, BALLS, device.name, "", "not measured", None, str(reason))
     at, worst = max(found, key=lambda pair: pair[1].error)
     if worst.error > LIMIT:
-        return Finding(program, BALLS, device.name, "bounded", "fails", worst.error, f"{worst} ({_place(at)})")
+        return Finding(program, BALLS, device.name, "bounded", "fails", worst.error, f"{worst} ({place(at)})")
     widest = [close for sample, close in found if sample.dtype == found[0][0].dtype]
     largest = max(widest, key=lambda close: close.deviation)
     told = replace(largest, radius=max(close.radius for close in widest))
     return Finding(program, BALLS, device.name, "bounded", "holds", worst.error, f"{told} ({found[0][0].dtype})")
-
-
-def _measured(kernel: Kernel, device: Backend, name: str, evidence: str, body: Body) -> Finding:
-    """The worst scaled error of a property's body over the samples, and where it was reached."""
-    worst, where = -1.0, ""
-    for sample in samples(kernel, device):
-        error = body(kernel, device, sample)
-        if error is None:
-            continue  # the property says nothing about this sample
-        error = float("inf") if error != error else error  # NaN is no small error
-        if error >= worst:
-            worst, where = error, _place(sample)
-    if worst < 0:
-        return Finding(
-            kernel.program, name, device.name, "", "not measured", None, f"{name}: no sample that it speaks of"
-        )
-    holds = worst <= LIMIT
-    return Finding(kernel.program, name, device.name, evidence, "holds" if holds else "fails", worst, where)
-
-
-def _place(sample: Sample) -> str:
-    return f"{sample.dtype}, sizes {dict(sample.sizes)}, seed {sample.seed}"
 
 
 def samples(kernel: Kernel, device: Backend) -> Iterator[Sample]:

@@ -11,7 +11,7 @@ import numeric
 from derive.modes import names
 from derive.proof.checks import compacting_changed_nothing, forward_mode_agrees
 from numeric.backends import backend
-from numeric.oracle import derivation_of
+from numeric.derivations import derivation_of
 from numeric.properties import LIMIT, run_of
 from numeric.properties_attention import properties_for
 from numeric.samples import Sample

@@ -23,7 +23,6 @@ from numeric.arguments import ACCUMULATION
 from numeric.backends import backend
 from numeric.errors import NumericError
 from numeric.kernels import Kernel, Result, load, module_of
-from numeric.oracle import derivation_of
 from numeric.properties import LIMIT, Property, finite_differences_agree
 from numeric.properties_attention import properties_for
 from numeric.samples import Arrays, Sample
@@ -111,7 +110,7 @@ def finite_differences(kernel: Kernel) -> bool:
     return any(_refused_by(prop, kernel, s) for s in _sound_samples(kernel.program)[:4])
 
 
-_SOUND: dict[tuple[str, int], list[Sample]] = {}
+_SOUND: dict[tuple[str, object], list[Sample]] = {}
 
 
 def _sound_samples(program: str) -> list[Sample]:
@@ -121,7 +120,7 @@ def _sound_samples(program: str) -> list[Sample]:
     ------
     NumericError: there is no such sample, so that nothing can be said of mutants.
     """
-    key = program, id(derivation_of(program))
+    key = program, program_of(program).definitions
     if key not in _SOUND:
         right = load(program, "numpy")
         _SOUND[key] = [sample for sample in samples(right) if _keeps_everything(right, sample)]

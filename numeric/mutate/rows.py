@@ -12,6 +12,7 @@ from derive.mistakes import Place, identified_sizes
 from derive.mistakes.systematic import KINDS
 from derive.modes import names as committed
 from derive.modes import program as program_of
+from numeric.derivations import derivation_of
 from numeric.errors import NumericError
 from numeric.mutate.arrays import COMMON_PRACTICE, NUMERIC, MutantKernel
 from numeric.mutate.mutants import Mutant, mutants
@@ -23,7 +24,6 @@ from numeric.mutate.symbolic import (
     rational_points,
     told_apart,
 )
-from numeric.oracle import derivation_of
 from numeric.processes import results
 
 Verdict = Literal["killed", "survived", "equivalent", "blind", "–"]

@@ -34,7 +34,7 @@ def test_property_holds(device: Backend, name: str, prop: Property, data: st.Dat
 EDGES = [sizes for sizes in itertools.product((0, 1, 3), repeat=4) if 0 in sizes or 1 in sizes]
 
 
-@pytest.mark.parametrize("prop_name", ["outputs equal the exact interpreter", "gradients equal the exact interpreter"])
+@pytest.mark.parametrize("prop_name", ["outputs equal the definitions", "gradients equal the chain rule"])
 def test_edge_sizes(device: Backend, program: str, prop_name: str) -> None:
     """Sizes of 0 and 1 in every combination, with a mask and without, shapes kept and values exact."""
     kernel = numeric.load(program)
