@@ -20,6 +20,7 @@ LONGEST_TEXT = 100_000
 MOST_SCORES = 64
 MOST_COORDINATES = 16
 MOST_DIGITS = 9
+LONGEST_NUMBER = 100
 
 _DECIMAL = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]{1,3}))?")
 _QUOTIENT = re.compile(r"([+-]?[0-9]+)\s*/\s*([0-9]+)")
@@ -149,6 +150,8 @@ def _number(given: Any, where: str) -> Fraction:
     if isinstance(given, (int, Fraction)):
         return _within_limits(Fraction(given), where, "too long")
     text = given.text if isinstance(given, _Literal) else given.strip()
+    if len(text) > LONGEST_NUMBER:  # far outside the limits, and refused before it is taken apart
+        raise _outside(where, _shown(text))
     quotient = _QUOTIENT.fullmatch(text)
     if quotient is not None:
         above, below = (_digits(part, where, text) for part in quotient.groups())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from derive.document.model import Belief, Block, Document, Line, Math, Paragraph, Points, Question, Section, Words, Work
+from derive.printers.derivation import plain
 
 MARKS = {"": "", "right": "✓ *right*", "wrong": "✗ *wrong*"}
 
@@ -57,8 +57,3 @@ def _line(line: Line) -> Iterator[str]:
 
 def _words(words: Words) -> str:
     return "".join(f"${part.latex}$" if isinstance(part, Math) else plain(part) for part in words)
-
-
-def plain(text: str) -> str:
-    """Text whose characters mean nothing to Markdown."""
-    return re.sub(r"([\\`*_{}\[\]<>#|$~])", r"\\\1", text)

@@ -168,7 +168,7 @@ class _Parser:
         opening = self.take()
         body = self.row()
         self.take(r"\right")
-        return f"<mrow><mo>{opening}</mo>{body}<mo>{self.take()}</mo></mrow>"
+        return f"<mrow><mo>{escape(opening)}</mo>{body}<mo>{escape(self.take())}</mo></mrow>"
 
     def command_begin(self) -> str:
         """A matrix; its brackets are drawn by the style sheet, so that they need no mathematical font."""

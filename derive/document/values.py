@@ -13,8 +13,9 @@ import sympy as sp
 
 from derive.proof import Decimals, Symbolic
 
-DIGITS = 60
-"""Digits carried: inputs have at most 9 above and 9 below the fraction bar, so 4 places are always right."""
+DIGITS = 120
+"""Digits carried, so that a slope has 40: with 9 above and 9 below the fraction bar, a score has up to 29 digits before
+its point, which its weight loses, and a slope, a product of four inputs summed over a page, up to 41."""
 
 PLACES = 4
 """Decimal places shown."""
@@ -156,6 +157,8 @@ def closed(value: Value) -> str | None:
     exact = None if value.exact is None else closed_form(value.exact)
     if exact is None or shown_in_full(value):
         return None
+    if any(max(abs(x.p), x.q) >= 10**LONGEST_CLOSED_FORM for x in exact.atoms(sp.Rational)):
+        return None  # too long as a text, and thousands of digits cannot even be made one
     text = sp.latex(exact)
     return text if len(text) <= LONGEST_CLOSED_FORM else None
 

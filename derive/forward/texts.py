@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from derive.errors import DefinitionError
-from derive.forward.program import Program
+from derive.forward.program import Input, Output, Parameter, Program
 
 _SHOWN_NOWHERE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters but for tabs and ends of lines, halves of characters, and what is no character."""
@@ -33,7 +33,8 @@ def _texts(program: Program) -> Iterator[tuple[str, object]]:
     """Every text of a program, and what it is."""
     yield "its name", program.name
     yield "its summary", program.summary
-    for part in (*program.inputs, *program.parameters, *program.outputs):
+    parts: tuple[Input | Parameter | Output, ...] = (*program.inputs, *program.parameters, *program.outputs)
+    for part in parts:
         yield f"the meaning of {part.name}", part.meaning
     for axis, meaning in program.axis_meaning.items():
         yield "the name of an axis that has a meaning", axis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -101,7 +102,8 @@ def _compact(derivation: Derivation, writer: Writer) -> Iterator[Line]:
     for form in compact_form(derivation, writer.style.names):
         values = [writer.value(form.target, branch.value) for branch in form.branches]
         labels = [branch.label for branch in form.branches]
-        terms = [writer.style.branch(label, value) for label, value in zip(labels, values, strict=True)]
+        below = map(_escaped, labels) if writer.latex else labels
+        terms = [writer.style.branch(label, value) for label, value in zip(below, values, strict=True)]
         yield Line(
             str(form.target.tensor.name),
             writer.left(form.target),
@@ -129,10 +131,11 @@ def _notes(program: Program, writer: Writer, mode: str) -> list[str]:
 
 def markdown(document: Page) -> str:
     """A Markdown section with display formulas; the page must have been written with ``latex=True``."""
-    lines = [f"# {document.program}: {document.mode} in {document.notation} notation", "", document.title, ""]
+    title = f"{plain(document.program)}: {document.mode} in {document.notation} notation"
+    lines = [f"# {title}", "", _opening(plain(document.title)), ""]
     lines += ["## Forward", "", *_displayed(document.forward), "## Steps", ""]
     for number, step in enumerate(document.steps, 1):
-        lines += [f"{number}. **{step.rule}**: {step.reason}.", ""]
+        lines += [f"{number}. **{plain(step.rule)}**: {plain(step.reason)}.", ""]
         if step.before:
             lines += [f"   From $${step.before}$$", ""]
         lines += [f"   $${step.left} = {step.right}$$", ""]
@@ -145,7 +148,17 @@ def markdown(document: Page) -> str:
 def _dollars(note: str) -> str:
     """Set the formula that opens a note in mathematics."""
     formula, verb, rest = note.partition(" is the ")
-    return f"${formula}${verb}{rest}"
+    return f"${formula}${verb}{plain(rest)}"
+
+
+def plain(text: str) -> str:
+    """Text whose characters mean nothing to Markdown, on one line."""
+    return re.sub(r"([\\`*_{}\[\]<>#|$~&])", r"\\\1", re.sub(r"\s*\n\s*", " ", text))
+
+
+def _opening(text: str) -> str:
+    """Plain text at the beginning of a line, where spaces, a dash or a number would make something else of it."""
+    return re.sub(r"^(\d*)([-+.)])", r"\1\\\2", text.lstrip())
 
 
 def _displayed(lines: tuple[Line, ...]) -> list[str]:
@@ -188,11 +201,16 @@ def _enumerated(steps: tuple[Line, ...]) -> str:
     return "\n".join(["\\begin{enumerate}", *items, "\\end{enumerate}"])
 
 
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "_#%&${}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}"}
+    | {"|": r"\textbar{}", "^": r"\^{}", "ᵀ": r"\textsuperscript{T}", "\n": " "}
+)
+
+
 def _escaped(text: str) -> str:
     """Words for LaTeX text: what it would take as commands is escaped."""
-    for character in "_#%&$":
-        text = text.replace(character, f"\\{character}")
-    return text.replace("ᵀ", r"\textsuperscript{T}").replace("^", r"\^{}")
+    return text.translate(_LATEX)
 
 
 def as_json(document: Page) -> str:

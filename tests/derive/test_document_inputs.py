@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from derive.document import parse_inputs, worked_example
+from derive.document.html import to_html
 from derive.document.inputs import default_cotangent
+from derive.document.markdown import to_markdown
 from derive.errors import DocumentError
 
 GOOD = {"Q": "[[1, 2]]", "K": "[[1, 0]]", "V": "[[1]]"}
@@ -78,6 +80,19 @@ def with_changed(**changes: str) -> str:
         ("[" * 50_000, "nested too deeply|not JSON"),
         ('{"Q": ' + "[" * 50_000 + "]" * 50_000 + "}", "nested too deeply|characters"),
         (" " * 200_000 + "{}", "200002 characters: expected at most 100000"),
+        (with_changed(Q=f'[[1, "{"1" * 90_000}x"]]'), "at most 9 digits"),
+        (with_changed(Q=f'[[1, "{"1" * 90_000}/"]]'), "at most 9 digits"),
+        (with_changed(Q=f"[[1, {'1' * 90_000}e12345]]"), "at most 9 digits"),
+        (with_changed(Q=f'[[1, "{" " * 90_000}x"]]'), "is 'x': expected a number"),
+        (with_changed(Q='[[1, "\\ud800"]]'), r"is '\\ud800': expected a number"),
+        (with_changed(Q='[[1, "\\u0000"]]'), r"is '\\x00': expected a number"),
+        (with_changed(Q='[[1, "\\u001b[31m"]]'), r"is '\\x1b.31m': expected a number"),
+        (with_changed(Q='[[1, "2\\n"]]') + "\0", "not JSON"),
+        ('{"\\ud800": 1}', r"unknown key '\\ud800': expected Q"),
+        ('{"\\ud800": 1, "\\ud800": 2}', r"'\\ud800' is given twice"),
+        ("{" + ", ".join(f'"k{k}": [[1]]' for k in range(6_000)) + "}", "unknown key 'k0'"),
+        ("\ufeff{}", "not JSON.*BOM"),
+        (with_changed(Q='{"a":' * 30_000), "nested too deeply|not JSON|characters"),
     ],
 )
 def test_bad_inputs_are_refused_quickly_and_say_what_to_do(given: str, complaint: str) -> None:
@@ -128,3 +143,28 @@ def test_the_default_gradient_has_no_constant_row_or_column() -> None:
         rows = default_cotangent(n, width)
         assert all(len(set(row)) > 1 for row in rows)
         assert all(len(set(column)) > 1 for column in zip(*rows, strict=True))
+
+
+# Whatever is within the limits works, in seconds.
+
+NINE = 10**9 - 1
+
+
+def fractions_of(rows: int, columns: int, kind: str) -> list[list[Fraction]]:
+    """Numbers of nine digits, all different: as large as they may be, as small, or with as many digits."""
+    made = {"large": (NINE, 1), "small": (1, NINE), "long": (NINE, NINE - 10**8)}[kind]
+    numbers = [Fraction((-1) ** k * (made[0] - k * (made[0] > 1)), made[1] - k * (made[1] > 1)) for k in range(1024)]
+    return [[numbers[(columns * q + c) * 7 % 1024] for c in range(columns)] for q in range(rows)]
+
+
+@pytest.mark.parametrize("kind", ["large", "small", "long"])
+@pytest.mark.parametrize(("queries", "keys", "notation"), [(64, 1, "row"), (8, 8, "column")])
+def test_the_most_numbers_with_the_most_digits_make_a_page(queries: int, keys: int, notation: str, kind: str) -> None:
+    """Sums of many fractions have thousands of digits, and products of many integers lose dozens: both are held."""
+    shapes = {"Q": (queries, 16), "K": (keys, 16), "V": (keys, 16), "G": (queries, 16)}
+    matrices = {name: fractions_of(*shape, kind) for name, shape in shapes.items()}
+    scale = Fraction(NINE) if kind == "large" else None
+    start = time.perf_counter()
+    page = worked_example(matrices, notation, scale=scale)  # type: ignore[arg-type]
+    assert len(to_html(page)) > len(to_markdown(page)) > 10_000
+    assert time.perf_counter() - start < 60

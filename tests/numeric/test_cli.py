@@ -253,10 +253,14 @@ def test_generate_check_and_generate(backprove: Backprove, tmp_path: Path) -> No
     (tmp_path / "cupy" / "old.py").write_text("# by hand\n", encoding="utf-8")
     wrong = backprove("generate", "--check", *out)
     assert wrong.returncode == cli.WRONG
-    assert "leftover: cupy/old.py" in wrong.stdout
+    assert "leftover: cupy/old.py, which backprove did not write\n" in wrong.stdout
+    assert "changed: numpy/attention.py, which was edited since\n" in wrong.stdout
     assert "-    dA = dO @ V\n+    dA = dO @ V.mT" in wrong.stdout
-    backprove("generate", *out)
-    assert (tmp_path / "cupy" / "old.py").exists(), "a file without the generated mark is not ours to delete"
+    mended = backprove("generate", *out)
+    assert mended.returncode == cli.HOLDS
+    assert "rewrote: numpy/attention.py, which was edited since\n" in mended.stdout
+    assert "kept: cupy/old.py, which backprove did not write\n" in mended.stdout
+    assert (tmp_path / "cupy" / "old.py").exists(), "what backprove did not write is not its own to delete"
     (tmp_path / "cupy" / "old.py").unlink()
     assert backprove("generate", "--check", *out).returncode == cli.HOLDS
 

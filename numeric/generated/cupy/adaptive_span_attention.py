@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 9b2b8373ce4f46698a760f5f7936bb56
 """Causal attention with a learned, soft span.
 
 Forward (O) and backward (dQ, dK, dV, dspan) for CuPy, derived from the definitions of

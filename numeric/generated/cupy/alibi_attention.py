@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 104737bb273865fbbf80754bcceb2884
 """Attention with linear biases: s − slope·|i − j|.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias, dslope) for CuPy, derived from the definitions of

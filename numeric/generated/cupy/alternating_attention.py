@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 37953ce620893d77eef7d637dda75868
 """Causal attention whose odd layers see a band only.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of

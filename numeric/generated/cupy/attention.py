@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 9aabe7c652946aa0bdebeec3d8ec4399
 """Scaled dot-product attention.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `attention`.

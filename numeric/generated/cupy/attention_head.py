@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 6d30450289d587f6dccef7d2d4a5afd8
 """One causal attention head with projections and the residual: H + O W_O.
 
 Forward (Y) and backward (dH, dW_Q, dW_K, dW_V, dW_O) for CuPy, derived from the definitions of

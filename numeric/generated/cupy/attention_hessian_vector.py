@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 46968167c01ece180e19f929a9e24831
 """Gradients of attention and their tangents.
 
 Forward (grad_Q, grad_K, grad_V, tgrad_Q, tgrad_K, tgrad_V) for CuPy, derived from the definitions of
@@ -5,8 +6,8 @@ Forward (grad_Q, grad_K, grad_V, tgrad_Q, tgrad_K, tgrad_V) for CuPy, derived fr
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of the pass, transposes being views: 44 for the plain program (Q, K, V, grad_O, tQ, tK, tV to
-grad_Q, grad_K, grad_V, tgrad_Q, tgrad_K and tgrad_V alone), 59 with mask, bias, grad_L and tbias.
+Array operations of the pass, transposes being views: 43 for the plain program (Q, K, V, grad_O, tQ, tK, tV to
+grad_Q, grad_K, grad_V, tgrad_Q, tgrad_K and tgrad_V alone), 58 with mask, bias, grad_L and tbias.
 Relies on: shift invariance.
 """
 
@@ -86,15 +87,18 @@ def forward(
         grad_V[j,v] = Σ_i A[i,j] grad_O[i,v]
         grad_A[i,j] = Σ_v V[j,v] grad_O[i,v]
         r[i] = Σ_j A[i,j] grad_A[i,j] − grad_L[i]
-        grad_S[i,j] = A[i,j] (grad_A[i,j] − r[i])
+        grad_S_1[i,j] = grad_A[i,j] − r[i]
+        grad_S[i,j] = A[i,j] grad_S_1[i,j]
         grad_Q[i,c] = scale Σ_j K[j,c] grad_S[i,j]
         grad_K[j,c] = scale Σ_i Q[i,c] grad_S[i,j]
         tS[i,j] = scale Σ_c K[j,c] tQ[i,c] + scale Σ_c Q[i,c] tK[j,c] + tbias[i,j]
-        tA[i,j] = A[i,j] (tS[i,j] − Σ_j′ A[i,j′] tS[i,j′])
+        tA_1[i,j] = tS[i,j] − Σ_j′ A[i,j′] tS[i,j′]
+        tA[i,j] = A[i,j] tA_1[i,j]
         tgrad_V[j,v] = Σ_i grad_O[i,v] tA[i,j]
         tgrad_A[i,j] = Σ_v grad_O[i,v] tV[j,v]
         tr[i] = Σ_j A[i,j] tgrad_A[i,j] + Σ_j grad_A[i,j] tA[i,j]
-        tgrad_S[i,j] = tA[i,j] (grad_A[i,j] − r[i]) + A[i,j] (tgrad_A[i,j] − tr[i])
+        tgrad_S_1[i,j] = tgrad_A[i,j] − tr[i]
+        tgrad_S[i,j] = A[i,j] tgrad_S_1[i,j] + grad_S_1[i,j] tA[i,j]
         tgrad_Q[i,c] = scale (Σ_j K[j,c] tgrad_S[i,j] + Σ_j grad_S[i,j] tK[j,c])
         tgrad_K[j,c] = scale (Σ_i Q[i,c] tgrad_S[i,j] + Σ_i grad_S[i,j] tQ[i,c])
     """
@@ -115,17 +119,20 @@ def forward(
     r = xp.sum(visible_only(xp, A * grad_A, M), axis=-1)
     if grad_L is not None:
         r = r - grad_L
-    grad_S = visible_only(xp, A * (grad_A - r[..., None]), M)
+    grad_S_1 = grad_A - r[..., None]
+    grad_S = visible_only(xp, A * grad_S_1, M)
     grad_Q = scale * visible_matmul(xp, grad_S, K, M)
     grad_K = visible_matmul(xp, grad_S.mT, Q_scaled, None if M is None else M.mT)
     tS = Q_scaled @ tK.mT + scale * (tQ @ K.mT)
     if tbias is not None:
         tS = tS + tbias
-    tA = visible_only(xp, A * (tS - xp.sum(visible_only(xp, A * tS, M), axis=-1)[..., None]), M)
+    tA_1 = tS - xp.sum(visible_only(xp, A * tS, M), axis=-1)[..., None]
+    tA = visible_only(xp, A * tA_1, M)
     tgrad_V = visible_matmul(xp, tA.mT, grad_O, None if M is None else M.mT)
     tgrad_A = grad_O @ tV.mT
     tr = xp.sum(visible_only(xp, A * tgrad_A, M), axis=-1) + xp.sum(visible_only(xp, grad_A * tA, M), axis=-1)
-    tgrad_S = visible_only(xp, tA * (grad_A - r[..., None]), M) + visible_only(xp, A * (tgrad_A - tr[..., None]), M)
+    tgrad_S_1 = tgrad_A - tr[..., None]
+    tgrad_S = visible_only(xp, A * tgrad_S_1, M) + visible_only(xp, grad_S_1 * tA, M)
     tgrad_Q = scale * (visible_matmul(xp, tgrad_S, K, M) + visible_matmul(xp, grad_S, tK, M))
     tgrad_K = scale * (visible_matmul(xp, tgrad_S.mT, Q, None if M is None else M.mT) + visible_matmul(xp, grad_S.mT, tQ, None if M is None else M.mT))
     outputs = {"grad_Q": grad_Q, "grad_K": grad_K, "grad_V": grad_V, "tgrad_Q": tgrad_Q, "tgrad_K": tgrad_K, "tgrad_V": tgrad_V}

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 5e3816923c1f131036777bc0cddda0fd
 """Causal attention: key j is visible to query i where j ≤ i + offset.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `causal_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 47336b99e5359fb20bcdaa6771a5a43d
 """Multi-head attention to another sequence.
 
 Forward (Y) and backward (dX, dC, dW_Q, dW_K, dW_V, dW_O) for CuPy, derived from the definitions of

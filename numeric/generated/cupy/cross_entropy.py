@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: d8c45cbb6b4d24105e2bf30bb749b09f
 """Cross-entropy of the targets under softmax(Z/τ), averaged.
 
 Forward (loss) and backward (dZ) for CuPy, derived from the definitions of `cross_entropy`.
@@ -12,7 +13,7 @@ Relies on: shift invariance.
 import cupy as xp
 
 from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
-from numeric.support import as_numbers, gathered, maximum, visible_max, visible_only
+from numeric.support import as_numbers, checked, gathered, maximum, visible_max, visible_only
 
 SIGNATURE = Signature(
     program="cross_entropy",
@@ -47,6 +48,7 @@ def forward(Z: Array, targets: Array, *, temperature: float = 1) -> tuple[dict[s
         nll[i] = counted[i] (log(Σ_t exp(S[i,t])) − S[i,targets[i]])
         loss = Σ_i nll[i]/N
     """
+    T = Z.shape[-1]
     S = (1/temperature) * Z
     S_max = visible_max(xp, S, None)
     E = xp.exp(S - S_max[..., None])
@@ -54,7 +56,11 @@ def forward(Z: Array, targets: Array, *, temperature: float = 1) -> tuple[dict[s
     P = E / Z2[..., None]
     counted = targets >= 0
     N = maximum(xp, 1, xp.sum(as_numbers(xp, counted, Z), axis=-1))
-    nll = visible_only(xp, S_max + xp.log(Z2) - gathered(xp, S, targets, 0, 0), counted)
+    nll = visible_only(
+        xp,
+        S_max + xp.log(Z2) - gathered(xp, S, checked(xp, targets, T, "S[i, targets[i]]", counted, 0), 0, 0),
+        counted,
+    )
     loss = xp.sum(nll, axis=-1) / N
     outputs = {"loss": loss}
     return outputs, {"P": P, "targets": targets, "N": N, "counted": counted, "temperature": temperature}

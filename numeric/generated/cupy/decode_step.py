@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 481e9d761cbaba97f86e3255485dddaa
 """Attention of one new position, with a cache of earlier keys and values.
 
 Forward (O, L) and backward (dQ, dK, dV, dK_cache, dV_cache) for CuPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 77b2189343b12f118b6dc90cf52c53f5
 """Attention with the difference of two softmaxes.
 
 Forward (O) and backward (dV, dlam, dQ1, dK1, dQ2, dK2) for CuPy, derived from the definitions of

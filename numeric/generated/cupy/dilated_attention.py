@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: aac644055c9aa553348cc9790ad669b3
 """Causal attention to every stride-th key.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `dilated_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 54b7c49b44f3c76ef91fab6ba31951c1
 """Attention within documents that are packed into one sequence.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of

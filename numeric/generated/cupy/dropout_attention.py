@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 9e7ffc0217616d13e4c82128e30e57fb
 """Attention whose weights are dropped out after the softmax.
 
 Forward (O) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `dropout_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: fd66b01ee95282f431b95f71fc221eaf
 """Causal attention with dual-chunk rotary positions.
 
 Forward (O, L) and backward (dQ, dK, dV) for CuPy, derived from the definitions of `dual_chunk_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: e0d747e25abc07d0edc5283e346b87d0
 """Token embedding: a row of the table for each token.
 
 Forward (X) and backward (dW_E) for CuPy, derived from the definitions of `embedding`.

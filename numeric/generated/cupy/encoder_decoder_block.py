@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 6b7d547e5c7528b13a43602d38351a2e
 """A decoder's block: causal self-attention, cross-attention, GELU, post-LayerNorm.
 
 Forward (Y) and backward (dX, dC, dW_Q, db_Q, dW_K, db_K, dW_V, db_V, dW_O, db_O, dweight_N1, dshift_N1,

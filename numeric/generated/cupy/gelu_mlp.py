@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 35c0638f0005a52d33071769072067af
 """Position-wise network with the exact GELU.
 
 Forward (Y) and backward (dX, dW_up, db_up, dW_down, db_down) for CuPy, derived from the definitions of

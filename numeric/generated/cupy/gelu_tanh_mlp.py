@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: cd7d5b00ff28eee3638dd6cb204bad2e
 """Position-wise network with GELU by a tanh.
 
 Forward (Y) and backward (dX, dW_up, db_up, dW_down, db_down) for CuPy, derived from the definitions of

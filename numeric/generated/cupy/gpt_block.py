@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 7eaae2fe4e279cac48e435d5daccaa4c
 """A block of GPT: pre-LayerNorm, causal multi-head attention, GELU.
 
 Forward (Y) and backward (dX, dweight_N1, dshift_N1, dW_Q, db_Q, dW_K, db_K, dW_V, db_V, dW_O, db_O,

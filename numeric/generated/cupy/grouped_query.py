@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 1ac39c293f37702f21cc6aac7b99411c
 """Grouped-query attention: G query heads share each key head.
 
 Forward (O, L) and backward (dQ, dK, dV) for CuPy, derived from the definitions of `grouped_query`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 506bb673058997b3b46a68b0228aa42e
 """Grouped-query attention: G query heads share each key head, with tangents.
 
 Forward (O, L, tO, tL) for CuPy, derived from the definitions of `grouped_query_tangent`.
@@ -71,7 +72,8 @@ def forward(
         O[h,g,i,v] = Σ_j A[h,g,i,j] V[h,j,v]
         L[h,g,i] = log(Σ_j M[i,j] exp(S[h,g,i,j]))
         tS[h,g,i,j] = scale (Σ_c K[h,j,c] tQ[h,g,i,c] + Σ_c Q[h,g,i,c] tK[h,j,c])
-        tA[h,g,i,j] = A[h,g,i,j] (tS[h,g,i,j] − Σ_j′ A[h,g,i,j′] tS[h,g,i,j′])
+        tA_1[h,g,i,j] = tS[h,g,i,j] − Σ_j′ A[h,g,i,j′] tS[h,g,i,j′]
+        tA[h,g,i,j] = A[h,g,i,j] tA_1[h,g,i,j]
         tO[h,g,i,v] = Σ_j A[h,g,i,j] tV[h,j,v] + Σ_j V[h,j,v] tA[h,g,i,j]
         tL[h,g,i] = Σ_j A[h,g,i,j] tS[h,g,i,j]
     """
@@ -87,11 +89,8 @@ def forward(
     O = visible_matmul(xp, A, V, None if M is None else M[..., None, None, :, :], axes=(2, 1, 1))
     L = S_max + xp.log(Z)
     tS = scale * (matmul(xp, tQ, K.mT, axes=(2, 1, 1)) + matmul(xp, Q, tK.mT, axes=(2, 1, 1)))
-    tA = visible_only(
-        xp,
-        A * (tS - xp.sum(visible_only(xp, A * tS, None if M is None else M[..., None, None, :, :]), axis=-1)[..., None]),
-        None if M is None else M[..., None, None, :, :],
-    )
+    tA_1 = tS - xp.sum(visible_only(xp, A * tS, None if M is None else M[..., None, None, :, :]), axis=-1)[..., None]
+    tA = visible_only(xp, A * tA_1, None if M is None else M[..., None, None, :, :])
     tO = visible_matmul(xp, A, tV, None if M is None else M[..., None, None, :, :], axes=(2, 1, 1)) + visible_matmul(xp, tA, V, None if M is None else M[..., None, None, :, :], axes=(2, 1, 1))
     tL = xp.sum(visible_only(xp, A * tS, None if M is None else M[..., None, None, :, :]), axis=-1)
     outputs = {"O": O, "L": L, "tO": tO, "tL": tL}

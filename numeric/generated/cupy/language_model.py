@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 6e3bc7007869e9c26da18a191a6e8a77
 """A language model: embedding, GPT blocks, dense and banded in turn, logits and loss.
 
 Forward (loss) and backward (dW_E, dW_P, dweight_N1_1, dshift_N1_1, dW_Q_1, db_Q_1, dW_K_1, db_K_1, dW_V_1,
@@ -21,7 +22,7 @@ import math
 import cupy as xp
 
 from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
-from numeric.support import as_numbers, gathered, matmul, maximum, visible_matmul, visible_max, visible_only
+from numeric.support import as_numbers, checked, gathered, matmul, maximum, visible_matmul, visible_max, visible_only
 
 SIGNATURE = Signature(
     program="language_model",
@@ -227,6 +228,7 @@ def forward(
         loss = Σ_i nll[i]/N
     """
     D = W_E.shape[-1]
+    T = W_E.shape[-2]
     d = W_Q_1.shape[-1]
     n = tokens.shape[-1]
     M = xp.arange(n)[None, :] <= xp.arange(n)[:, None]
@@ -293,7 +295,11 @@ def forward(
     P = E3 / Z4[..., None]
     counted = targets >= 0
     N = maximum(xp, 1, xp.sum(as_numbers(xp, counted, W_E), axis=-1))
-    nll = visible_only(xp, S_max + xp.log(Z4) - gathered(xp, S, targets, 0, 0), counted)
+    nll = visible_only(
+        xp,
+        S_max + xp.log(Z4) - gathered(xp, S, checked(xp, targets, T, "S[i, targets[i]]", counted, 0), 0, 0),
+        counted,
+    )
     loss = xp.sum(nll, axis=-1) / N
     outputs = {"loss": loss}
     return outputs, {"P": P, "targets": targets, "N": N, "counted": counted, "W_E": W_E, "normed_N_out": normed_N_out, "weight_N_out": weight_N_out, "rstd_N_out": rstd_N_out, "H_2": H_2, "W_down_2": W_down_2, "U_2": U_2, "H_2_1": H_2_1, "N2_2": N2_2, "W_up_2": W_up_2, "normed_N2_2": normed_N2_2, "weight_N2_2": weight_N2_2, "rstd_N2_2": rstd_N2_2, "O_2": O_2, "W_O_2": W_O_2, "V_2": V_2, "A_2": A_2, "M_banded": M_banded, "N1_2": N1_2, "Q_2": Q_2, "K_2": K_2, "W_K_2": W_K_2, "W_Q_2": W_Q_2, "W_V_2": W_V_2, "normed_N1_2": normed_N1_2, "weight_N1_2": weight_N1_2, "rstd_N1_2": rstd_N1_2, "H_1": H_1, "W_down_1": W_down_1, "U_1": U_1, "H_1_1": H_1_1, "N2_1": N2_1, "W_up_1": W_up_1, "normed_N2_1": normed_N2_1, "weight_N2_1": weight_N2_1, "rstd_N2_1": rstd_N2_1, "O_1": O_1, "W_O_1": W_O_1, "V_1": V_1, "A_1": A_1, "M": M, "N1_1": N1_1, "Q_1": Q_1, "K_1": K_1, "W_K_1": W_K_1, "W_Q_1": W_Q_1, "W_V_1": W_V_1, "normed_N1_1": normed_N1_1, "weight_N1_1": weight_N1_1, "rstd_N1_1": rstd_N1_1, "tokens": tokens, "N_out": N_out, "temperature": temperature}

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 979602f69ffccf4fbcb4a8402b76fcdb
 """Attention whose keys and values come from a low-rank latent.
 
 Forward (O) and backward (dQ, dC, dW_K, dW_V) for CuPy, derived from the definitions of `latent_attention`.

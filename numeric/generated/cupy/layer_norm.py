@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: d90ec8237736ca0fd09ec429dd2e95f3
 """Layer normalisation: centred, divided by the standard deviation, scaled and shifted.
 
 Forward (Y) and backward (dX, dweight, dshift) for CuPy, derived from the definitions of `layer_norm`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 8e9ec305c3164146997631142947f855
 """Attention whose scores a learned number scales.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias, dgain) for CuPy, derived from the definitions of

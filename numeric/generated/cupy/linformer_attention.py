@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 4d0eceba32e497f56eae091a01f678f5
 """Attention to low-rank mixtures of keys and values.
 
 Forward (O, L) and backward (dQ, dK, dV, dE_k, dE_v) for CuPy, derived from the definitions of

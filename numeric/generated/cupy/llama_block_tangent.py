@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 3850a94a9caef171039712e01fc5e334
 """A block of Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, with tangents.
 
 Forward (Y, tY) for CuPy, derived from the definitions of `llama_block_tangent`.
@@ -142,7 +143,8 @@ def forward(
         tK_turned[h,i,s,p] = C_x[i,p] tK[h,i,s,p] + N_x[i,p] Σ_s′ QuarterTurn(s, s′) tK[h,i,s′,p]
         tS[h,g,i,j] = (1/2 √2 Σ_sp K_turned[h,j,s,p] tQ_turned[h,g,i,s,p] + 1/2 √2 Σ_sp Q_turned[h,g,i,s,p]
             tK_turned[h,j,s,p])/√pairs
-        tA[h,g,i,j] = A[h,g,i,j] (tS[h,g,i,j] − Σ_i′ A[h,g,i,i′] tS[h,g,i,i′])
+        tA_1[h,g,i,j] = tS[h,g,i,j] − Σ_i′ A[h,g,i,i′] tS[h,g,i,i′]
+        tA[h,g,i,j] = A[h,g,i,j] tA_1[h,g,i,j]
         tO[h,g,i,v] = Σ_i′ A[h,g,i,i′] tV[h,i′,v] + Σ_i′ V[h,i′,v] tA[h,g,i,i′]
         tX1[i,x] = Σ_ghv O[h,g,i,v] tW_O[h,g,v,x] + Σ_ghv W_O[h,g,v,x] tO[h,g,i,v] + tX[i,x]
         trstd_N2[i] = −rstd_N2[i]² Σ_x normed_N2[i,x] tX1[i,x]/D
@@ -151,7 +153,8 @@ def forward(
         tU[i,f] = Σ_x N2[i,x] tW_gate[x,f] + Σ_x W_gate[x,f] tN2[i,x]
         tB[i,f] = Σ_x N2[i,x] tW_up[x,f] + Σ_x W_up[x,f] tN2[i,x]
         tH_1[i,f] = H_1[i,f] tU[i,f] (1 − H_1[i,f])
-        tH[i,f] = B[i,f] (H_1[i,f] tU[i,f] + U[i,f] tH_1[i,f]) + H_1[i,f] U[i,f] tB[i,f]
+        tH_2[i,f] = H_1[i,f] tU[i,f] + U[i,f] tH_1[i,f]
+        tH[i,f] = B[i,f] tH_2[i,f] + H_1[i,f] U[i,f] tB[i,f]
         tY[i,x] = Σ_f H[i,f] tW_down[f,x] + Σ_f W_down[f,x] tH[i,f] + tX1[i,x]
     """
     D = X.shape[-1]
@@ -192,11 +195,8 @@ def forward(
     tQ_turned = C_x[..., None, None, :, None, :] * tQ + N_x[..., None, None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(tQ, -2, -5), axes=(1, 1, 4)), -5, -2)
     tK_turned = C_x[..., None, :, None, :] * tK + N_x[..., None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(tK, -2, -4), axes=(1, 1, 3)), -4, -2)
     tS = (1 / math.sqrt(max(pairs, 1))) * (((1/2)*math.sqrt(2)) * matmul(xp, tQ_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1)) + ((1/2)*math.sqrt(2)) * matmul(xp, Q_turned, xp.moveaxis(tK_turned, -3, -1), axes=(2, 2, 1)))
-    tA = visible_only(
-        xp,
-        A * (tS - xp.sum(visible_only(xp, A * tS, M[..., None, None, :, :]), axis=-1)[..., None]),
-        M[..., None, None, :, :],
-    )
+    tA_1 = tS - xp.sum(visible_only(xp, A * tS, M[..., None, None, :, :]), axis=-1)[..., None]
+    tA = visible_only(xp, A * tA_1, M[..., None, None, :, :])
     tO = visible_matmul(xp, A, tV, M[..., None, None, :, :], axes=(2, 1, 1)) + visible_matmul(xp, tA, V, M[..., None, None, :, :], axes=(2, 1, 1))
     tX1 = matmul(xp, xp.moveaxis(O, (-2, -4), (-4, -2)), xp.moveaxis(tW_O, -4, -3), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(tO, (-2, -4), (-4, -2)), xp.moveaxis(W_O, -4, -3), axes=(1, 3, 1)) + tX
     trstd_N2 = (-1/max(D, 1)) * (xp.sum(normed_N2 * tX1, axis=-1) * rstd_N2 ** 2)
@@ -205,7 +205,8 @@ def forward(
     tU = N2 @ tW_gate + tN2 @ W_gate
     tB = N2 @ tW_up + tN2 @ W_up
     tH_1 = H_1 * tU * (1 - H_1)
-    tH = B * (H_1 * tU + U * tH_1) + H_1 * U * tB
+    tH_2 = H_1 * tU + U * tH_1
+    tH = B * tH_2 + H_1 * U * tB
     tY = H @ tW_down + tH @ W_down + tX1
     outputs = {"Y": Y, "tY": tY}
     return outputs, {}

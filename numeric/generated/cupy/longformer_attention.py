@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 202b82276ff13a64d274d9d6936b6550
 """Attention in a window, with global positions.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of

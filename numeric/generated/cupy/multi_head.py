@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: be1cddbf22925c63355a7f3bf0a95a7c
 """Multi-head self-attention with projections.
 
 Forward (Y) and backward (dX, dW_Q, dW_K, dW_V, dW_O) for CuPy, derived from the definitions of `multi_head`.

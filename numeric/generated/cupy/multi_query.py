@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: cad99f788f31c0017b2174767643769f
 """Multi-query attention: all query heads share keys and values.
 
 Forward (O, L) and backward (dQ, dK, dV) for CuPy, derived from the definitions of `multi_query`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: bfaebc763ce8ec2ae94dec4bf0251b0d
 """Causal attention of a chunk of new positions, with a cache of earlier keys and values.
 
 Forward (O, L) and backward (dQ, dK, dV, dK_cache, dV_cache) for CuPy, derived from the definitions of

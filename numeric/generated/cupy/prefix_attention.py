@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 31e033cbba4b99facf5cda1d750fbff8
 """Attention over a prefix, causal after it.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `prefix_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 4049cf879acec1c31a030b3480245a57
 """Attention within buckets, with shared queries and keys.
 
 Forward (O, L) and backward (dQ, dV) for CuPy, derived from the definitions of `reformer_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 1d9cc7b5d5fa0969af3af48d65558be9
 """Attention with weights max(s, 0)/m.
 
 Forward (O) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `relu_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 0c3041513a0a951b47fdb88c228cea00
 """Root-mean-square normalisation, scaled.
 
 Forward (Y) and backward (dX, dweight) for CuPy, derived from the definitions of `rms_norm`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: cfa51a07bcdd50d6bf207a539788b015
 """Attention with rotary positions, halves layout.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `rope_attention`.

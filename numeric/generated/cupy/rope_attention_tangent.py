@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: c59c556dd7846952042ba5672ecdb934
 """Attention with rotary positions, halves layout, with tangents.
 
 Forward (O, L, tO, tL) for CuPy, derived from the definitions of `rope_attention_tangent`.
@@ -95,7 +96,8 @@ def forward(
         tK_turned[j,s,p] = C_k[j,p] tK[j,s,p] + N_k[j,p] Σ_s′ QuarterTurn(s, s′) tK[j,s′,p]
         tS[i,j] = scale Σ_sp K_turned[j,s,p] tQ_turned[i,s,p] + scale Σ_sp Q_turned[i,s,p] tK_turned[j,s,p] +
             tbias[i,j]
-        tA[i,j] = A[i,j] (tS[i,j] − Σ_j′ A[i,j′] tS[i,j′])
+        tA_1[i,j] = tS[i,j] − Σ_j′ A[i,j′] tS[i,j′]
+        tA[i,j] = A[i,j] tA_1[i,j]
         tO[i,v] = Σ_j A[i,j] tV[j,v] + Σ_j V[j,v] tA[i,j]
         tL[i] = Σ_j A[i,j] tS[i,j]
     """
@@ -123,7 +125,8 @@ def forward(
     tS = scale * matmul(xp, tQ_turned, xp.moveaxis(K_turned, -3, -1), axes=(1, 2, 1)) + scale * matmul(xp, Q_turned, xp.moveaxis(tK_turned, -3, -1), axes=(1, 2, 1))
     if tbias is not None:
         tS = tS + tbias
-    tA = visible_only(xp, A * (tS - xp.sum(visible_only(xp, A * tS, M), axis=-1)[..., None]), M)
+    tA_1 = tS - xp.sum(visible_only(xp, A * tS, M), axis=-1)[..., None]
+    tA = visible_only(xp, A * tA_1, M)
     tO = visible_matmul(xp, A, tV, M) + visible_matmul(xp, tA, V, M)
     tL = xp.sum(visible_only(xp, A * tS, M), axis=-1)
     outputs = {"O": O, "L": L, "tO": tO, "tL": tL}

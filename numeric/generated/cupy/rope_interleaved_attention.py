@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 9628af61cda11e78014757b40c2108c7
 """Attention with rotary positions, interleaved layout.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of

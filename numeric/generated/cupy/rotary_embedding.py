@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 02d8091bafa7661841e5e49a94c670d4
 """Rotation of pairs by given angles, halves layout.
 
 Forward (Y) and backward (dX) for CuPy, derived from the definitions of `rotary_embedding`.

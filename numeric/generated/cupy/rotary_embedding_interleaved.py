@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: ecd3b993917ba0d307748fe859b0fd78
 """Rotation of pairs by given angles, interleaved layout.
 
 Forward (Y) and backward (dX) for CuPy, derived from the definitions of `rotary_embedding_interleaved`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: e3c5f074988a63bbf6c867c7a1d5f378
 """Attention with weights sigmoid(s + shift).
 
 Forward (O) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `sigmoid_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 2ab8e0218cdf2714ca25f397167cc6c4
 """Attention with a sink: one more score in the denominator, without a value.
 
 Forward (O, L) and backward (dQ, dK, dV, dsink, dbias) for CuPy, derived from the definitions of

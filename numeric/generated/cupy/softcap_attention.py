@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 4cfa006228e3ef90598f3df7bf63cccf
 """Attention with softly capped scores: cap·tanh(s/cap).
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `softcap_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 75bc875957c725e80e06647c921409d9
 """Softmax of every row of X/τ.
 
 Forward (P) and backward (dX) for CuPy, derived from the definitions of `softmax_rows`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: e948863250e94dfd51dbe5f48a3984a9
 """Attention with weights max(s, 0)²/m.
 
 Forward (O) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `squared_attention`.

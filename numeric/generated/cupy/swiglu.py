@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: f37cd564668e6af0c64755757a6f47bc
 """Gated position-wise network: (silu(X W_gate) ∘ X W_up) W_down.
 
 Forward (Y) and backward (dX, dW_gate, dW_up, dW_down) for CuPy, derived from the definitions of `swiglu`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 004502dd2c7c4d39e36dc2d6bd85b7cd
 """Attention with a temperature: softmax(s/τ).
 
 Forward (O, L) and backward (dQ, dK, dV, dbias, dtemperature) for CuPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 2c593928746f7ded8ae2b7210260eee1
 """Logits of every token of the vocabulary.
 
 Forward (Z) and backward (dX, dW_U) for CuPy, derived from the definitions of `unembedding`.

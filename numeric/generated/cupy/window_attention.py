@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 38170316acef5437efdc6589ea841d53
 """Sliding-window attention: i − left ≤ j ≤ i + right.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `window_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 5f1e3c2394a7d3683585737981936f5f
 """Causal attention with a learned, soft span.
 
 Forward (O) and backward (dQ, dK, dV, dspan) for NumPy, derived from the definitions of

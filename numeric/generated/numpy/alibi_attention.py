@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 94a964ff62adc34b80acf569ee52e459
 """Attention with linear biases: s − slope·|i − j|.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias, dslope) for NumPy, derived from the definitions of

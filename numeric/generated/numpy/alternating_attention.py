@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: ebea180a54e86654fac74eb4d3395c5a
 """Causal attention whose odd layers see a band only.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 144f115cf435ddab941965fa2c62aff7
 """Scaled dot-product attention.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `attention`.

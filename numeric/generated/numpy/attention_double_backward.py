@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 18b39ec4138641ef017997629fe04f70
 """Gradients of attention, to be differentiated again.
 
 Forward (grad_Q, grad_K, grad_V) and backward (dQ, dK, dV, dbias, dgrad_O, dgrad_L) for NumPy, derived from
@@ -5,8 +6,8 @@ the definitions of `attention_double_backward`.
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 47 for the plain program (Q, K, V, grad_O to grad_Q,
-grad_K and grad_V and gradients), 60 with mask, bias and grad_L.
+Array operations of both passes, transposes being views: 46 for the plain program (Q, K, V, grad_O to grad_Q,
+grad_K and grad_V and gradients), 59 with mask, bias and grad_L.
 Relies on: shift invariance.
 """
 
@@ -71,7 +72,8 @@ def forward(
         grad_V[j,v] = Σ_i A[i,j] grad_O[i,v]
         grad_A[i,j] = Σ_v V[j,v] grad_O[i,v]
         r[i] = Σ_j A[i,j] grad_A[i,j] − grad_L[i]
-        grad_S[i,j] = A[i,j] (grad_A[i,j] − r[i])
+        grad_S_1[i,j] = grad_A[i,j] − r[i]
+        grad_S[i,j] = A[i,j] grad_S_1[i,j]
         grad_Q[i,c] = scale Σ_j K[j,c] grad_S[i,j]
         grad_K[j,c] = scale Σ_i Q[i,c] grad_S[i,j]
     """
@@ -92,11 +94,12 @@ def forward(
     r = xp.sum(visible_only(xp, A * grad_A, M), axis=-1)
     if grad_L is not None:
         r = r - grad_L
-    grad_S = visible_only(xp, A * (grad_A - r[..., None]), M)
+    grad_S_1 = grad_A - r[..., None]
+    grad_S = visible_only(xp, A * grad_S_1, M)
     grad_Q = scale * visible_matmul(xp, grad_S, K, M)
     grad_K = visible_matmul(xp, grad_S.mT, Q_scaled, None if M is None else M.mT)
     outputs = {"grad_Q": grad_Q, "grad_K": grad_K, "grad_V": grad_V}
-    return outputs, {"K": K, "Q": Q, "A": A, "M": M, "grad_O": grad_O, "V": V, "grad_A": grad_A, "r": r, "grad_S": grad_S, "scale": scale}
+    return outputs, {"K": K, "Q": Q, "A": A, "M": M, "grad_O": grad_O, "V": V, "grad_S_1": grad_S_1, "grad_A": grad_A, "grad_S": grad_S, "scale": scale}
 
 
 def backward(
@@ -110,8 +113,8 @@ def backward(
     M: Array | None,
     grad_O: Array,
     V: Array,
+    grad_S_1: Array,
     grad_A: Array,
-    r: Array,
     grad_S: Array,
     scale: float,
 ) -> dict[str, Array]:
@@ -125,13 +128,14 @@ def backward(
 
         ∇grad_S[i,j] = scale (Σ_c K[j,c] ∇grad_Q[i,c] + Σ_c Q[i,c] ∇grad_K[j,c])    (product, sum over uses,
             factor)
-        ∇r[i] = −Σ_j A[i,j] ∇grad_S[i,j]    (chain rule)
+        ∇grad_S_1[i,j] = A[i,j] ∇grad_S[i,j]    (chain rule)
+        ∇r[i] = −Σ_j ∇grad_S_1[i,j]    (chain rule)
         ∇grad_L[i] = −∇r[i]    (chain rule)
-        ∇grad_A[i,j] = A[i,j] (∇grad_S[i,j] + ∇r[i])    (chain rule, product, sum over uses, factor)
+        ∇grad_A[i,j] = A[i,j] ∇r[i] + ∇grad_S_1[i,j]    (added term, product, sum over uses)
         ∇V[j,v] = Σ_i ∇grad_A[i,j] grad_O[i,v]    (product)
         ∇grad_O[i,v] = Σ_j A[i,j] ∇grad_V[j,v] + Σ_j V[j,v] ∇grad_A[i,j]    (product, sum over uses)
-        ∇A[i,j] = ∇grad_S[i,j] (grad_A[i,j] − r[i]) + Σ_v ∇grad_V[j,v] grad_O[i,v] + ∇r[i] grad_A[i,j]
-            (chain rule, product, sum over uses, factor)
+        ∇A[i,j] = Σ_v ∇grad_V[j,v] grad_O[i,v] + ∇grad_S[i,j] grad_S_1[i,j] + ∇r[i] grad_A[i,j]    (chain
+            rule, product, sum over uses)
         r2[i] = Σ_j A[i,j] ∇A[i,j]    (name a reduction)
         ∇S[i,j] = A[i,j] (∇A[i,j] − r2[i])    (softmax, fold, factor)
         ∇Q[i,c] = scale (Σ_j K[j,c] ∇S[i,j] + Σ_j ∇grad_K[j,c] grad_S[i,j])    (product, sum over uses,
@@ -141,12 +145,13 @@ def backward(
         ∇bias[i,j] = ∇S[i,j]    (added term)
     """
     dgrad_S = scale * (dgrad_Q @ K.mT + Q @ dgrad_K.mT)
-    dr = -xp.sum(visible_only(xp, A * dgrad_S, M), axis=-1)
+    dgrad_S_1 = visible_only(xp, A * dgrad_S, M)
+    dr = -xp.sum(dgrad_S_1, axis=-1)
     dgrad_L = -dr
-    dgrad_A = visible_only(xp, A * (dgrad_S + dr[..., None]), M)
+    dgrad_A = visible_only(xp, A * dr[..., None], M) + dgrad_S_1
     dV = visible_matmul(xp, dgrad_A.mT, grad_O, None if M is None else M.mT)
     dgrad_O = visible_matmul(xp, A, dgrad_V, M) + visible_matmul(xp, dgrad_A, V, M)
-    dA = dgrad_S * (grad_A - r[..., None]) + grad_O @ dgrad_V.mT + dr[..., None] * grad_A
+    dA = grad_O @ dgrad_V.mT + dgrad_S * grad_S_1 + dr[..., None] * grad_A
     r2 = xp.sum(visible_only(xp, A * dA, M), axis=-1)
     dS = visible_only(xp, A * (dA - r2[..., None]), M)
     dQ = scale * (visible_matmul(xp, dS, K, M) + visible_matmul(xp, grad_S, dgrad_K, M))

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 16f766742dc297e000b6de4ff432fdf0
 """One causal attention head with projections and the residual: H + O W_O.
 
 Forward (Y) and backward (dH, dW_Q, dW_K, dW_V, dW_O) for NumPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 5638defe7cd8d6a719b5d43b4c78ac51
 """Scaled dot-product attention, with tangents.
 
 Forward (O, L, tO, tL) for NumPy, derived from the definitions of `attention_tangent`.
@@ -77,7 +78,8 @@ def forward(
         O[i,v] = Σ_j A[i,j] V[j,v]
         L[i] = log(Σ_j M[i,j] exp(S[i,j]))
         tS[i,j] = scale Σ_c K[j,c] tQ[i,c] + scale Σ_c Q[i,c] tK[j,c] + tbias[i,j]
-        tA[i,j] = A[i,j] (tS[i,j] − Σ_j′ A[i,j′] tS[i,j′])
+        tA_1[i,j] = tS[i,j] − Σ_j′ A[i,j′] tS[i,j′]
+        tA[i,j] = A[i,j] tA_1[i,j]
         tO[i,v] = Σ_j A[i,j] tV[j,v] + Σ_j V[j,v] tA[i,j]
         tL[i] = Σ_j A[i,j] tS[i,j]
     """
@@ -98,7 +100,8 @@ def forward(
     tS = Q_scaled @ tK.mT + scale * (tQ @ K.mT)
     if tbias is not None:
         tS = tS + tbias
-    tA = visible_only(xp, A * (tS - xp.sum(visible_only(xp, A * tS, M), axis=-1)[..., None]), M)
+    tA_1 = tS - xp.sum(visible_only(xp, A * tS, M), axis=-1)[..., None]
+    tA = visible_only(xp, A * tA_1, M)
     tO = visible_matmul(xp, A, tV, M) + visible_matmul(xp, tA, V, M)
     tL = xp.sum(visible_only(xp, A * tS, M), axis=-1)
     outputs = {"O": O, "L": L, "tO": tO, "tL": tL}

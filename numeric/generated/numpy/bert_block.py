@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: e54fb1b5243d7c256828ae7f99aac2d7
 """A block of BERT: multi-head attention with a padding mask, GELU, post-LayerNorm.
 
 Forward (Y) and backward (dX, dW_Q, db_Q, dW_K, db_K, dW_V, db_V, dW_O, db_O, dweight_N1, dshift_N1, dW_up,

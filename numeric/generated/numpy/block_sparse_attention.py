@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 4cb5af13d55928ac4ab40711840494e8
 """Block-sparse attention: visibility block by block.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of
@@ -15,7 +16,7 @@ import math
 import numpy as xp
 
 from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
-from numeric.support import all_of, gathered, visible_matmul, visible_max, visible_only
+from numeric.support import all_of, checked, gathered, visible_matmul, visible_max, visible_only
 
 SIGNATURE = Signature(
     program="block_sparse_attention",
@@ -72,12 +73,14 @@ def forward(
     """
     d = Q.shape[-1]
     m = K.shape[-2]
+    m_blocks = layout.shape[-1]
     n = Q.shape[-2]
+    n_blocks = layout.shape[-2]
     if scale is None:
         scale = 1 / math.sqrt(max(d, 1))
     Q_scaled = scale * Q
     M = all_of(
-        gathered(xp, gathered(xp, layout, xp.floor_divide(xp.arange(n), block), 1, 1).mT, xp.floor_divide(xp.arange(m), block), 1, 1).mT,
+        gathered(xp, gathered(xp, layout, checked(xp, xp.floor_divide(xp.arange(n), block), n_blocks, "layout[floor(i/block), floor(j/block)]"), 1, 1).mT, checked(xp, xp.floor_divide(xp.arange(m), block), m_blocks, "layout[floor(i/block), floor(j/block)]"), 1, 1).mT,
         mask,
         None if bias is None else bias != -xp.inf,
     )

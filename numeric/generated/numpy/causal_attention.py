@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 9a55f96e1201a437a67f9936dad08975
 """Causal attention: key j is visible to query i where j ≤ i + offset.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `causal_attention`.

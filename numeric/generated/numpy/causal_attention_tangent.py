@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 53f0dc0602002bdaaf47054574e1163e
 """Causal attention: key j is visible to query i where j ≤ i + offset, with tangents.
 
 Forward (O, L, tO, tL) for NumPy, derived from the definitions of `causal_attention_tangent`.
@@ -80,7 +81,8 @@ def forward(
         O[i,v] = Σ_j A[i,j] V[j,v]
         L[i] = log(Σ_j M[i,j] exp(S[i,j]))
         tS[i,j] = scale Σ_c K[j,c] tQ[i,c] + scale Σ_c Q[i,c] tK[j,c] + tbias[i,j]
-        tA[i,j] = A[i,j] (tS[i,j] − Σ_j′ A[i,j′] tS[i,j′])
+        tA_1[i,j] = tS[i,j] − Σ_j′ A[i,j′] tS[i,j′]
+        tA[i,j] = A[i,j] tA_1[i,j]
         tO[i,v] = Σ_j A[i,j] tV[j,v] + Σ_j V[j,v] tA[i,j]
         tL[i] = Σ_j A[i,j] tS[i,j]
     """
@@ -107,7 +109,8 @@ def forward(
     tS = Q_scaled @ tK.mT + scale * (tQ @ K.mT)
     if tbias is not None:
         tS = tS + tbias
-    tA = visible_only(xp, A * (tS - xp.sum(visible_only(xp, A * tS, M), axis=-1)[..., None]), M)
+    tA_1 = tS - xp.sum(visible_only(xp, A * tS, M), axis=-1)[..., None]
+    tA = visible_only(xp, A * tA_1, M)
     tO = visible_matmul(xp, A, tV, M) + visible_matmul(xp, tA, V, M)
     tL = xp.sum(visible_only(xp, A * tS, M), axis=-1)
     outputs = {"O": O, "L": L, "tO": tO, "tL": tL}

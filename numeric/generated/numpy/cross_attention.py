@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: a28071bf7566c95495897edbe41dc5d5
 """Multi-head attention to another sequence.
 
 Forward (Y) and backward (dX, dC, dW_Q, dW_K, dW_V, dW_O) for NumPy, derived from the definitions of

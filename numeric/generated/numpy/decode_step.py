@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: f144d69ef0e6fa0e91348301c049f850
 """Attention of one new position, with a cache of earlier keys and values.
 
 Forward (O, L) and backward (dQ, dK, dV, dK_cache, dV_cache) for NumPy, derived from the definitions of

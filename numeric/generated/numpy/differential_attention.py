@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 4598a51f4280caf0834a31f29a6fb5e0
 """Attention with the difference of two softmaxes.
 
 Forward (O) and backward (dV, dlam, dQ1, dK1, dQ2, dK2) for NumPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 6fd3192400559d969ca669354a7aacad
 """Causal attention to every stride-th key.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of

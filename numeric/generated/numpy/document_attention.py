@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 5a66a5283a63a03475d6a8aadc5fab8f
 """Attention within documents that are packed into one sequence.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 42655acd12d1d5ceac5b525dba994a95
 """Attention whose weights are dropped out after the softmax.
 
 Forward (O) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `dropout_attention`.

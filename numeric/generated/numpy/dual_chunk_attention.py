@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: a2f6f2e4d1a69383bc9ffe8e99762750
 """Causal attention with dual-chunk rotary positions.
 
 Forward (O, L) and backward (dQ, dK, dV) for NumPy, derived from the definitions of `dual_chunk_attention`.

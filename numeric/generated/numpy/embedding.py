@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: bc2a1533214086664c8aa3d0e3ccfcbd
 """Token embedding: a row of the table for each token.
 
 Forward (X) and backward (dW_E) for NumPy, derived from the definitions of `embedding`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: dc0c61352f29144eb690c5c6f0e4c325
 """A decoder's block: causal self-attention, cross-attention, GELU, post-LayerNorm.
 
 Forward (Y) and backward (dX, dC, dW_Q, db_Q, dW_K, db_K, dW_V, db_V, dW_O, db_O, dweight_N1, dshift_N1,

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: b27e7a63b6c2d6c6965d40ac5af302d0
 """Position-wise network with the exact GELU.
 
 Forward (Y) and backward (dX, dW_up, db_up, dW_down, db_down) for NumPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 2bc4154ad5e5e1e7e2184a7742376af3
 """Position-wise network with GELU by a tanh.
 
 Forward (Y) and backward (dX, dW_up, db_up, dW_down, db_down) for NumPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 81be61a125a9de3ee750e50de4be476b
 """Grouped-query attention: G query heads share each key head.
 
 Forward (O, L) and backward (dQ, dK, dV) for NumPy, derived from the definitions of `grouped_query`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 9a202d7b1f1f883c4f151b0994db8d10
 """Gradients of grouped_query, to be differentiated again.
 
 Forward (grad_Q, grad_K, grad_V) and backward (dQ, dK, dV, dgrad_O, dgrad_L) for NumPy, derived from the
@@ -5,8 +6,8 @@ definitions of `grouped_query_double_backward`.
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 47 for the plain program (Q, K, V, grad_O to grad_Q,
-grad_K and grad_V and gradients), 57 with mask and grad_L.
+Array operations of both passes, transposes being views: 46 for the plain program (Q, K, V, grad_O to grad_Q,
+grad_K and grad_V and gradients), 56 with mask and grad_L.
 Relies on: shift invariance.
 """
 
@@ -68,7 +69,8 @@ def forward(
         grad_V[h,j,v] = Σ_gi A[h,g,i,j] grad_O[h,g,i,v]
         grad_A[h,g,i,j] = Σ_v V[h,j,v] grad_O[h,g,i,v]
         r[h,g,i] = Σ_j A[h,g,i,j] grad_A[h,g,i,j] − grad_L[h,g,i]
-        grad_S[h,g,i,j] = A[h,g,i,j] (grad_A[h,g,i,j] − r[h,g,i])
+        grad_S_1[h,g,i,j] = grad_A[h,g,i,j] − r[h,g,i]
+        grad_S[h,g,i,j] = A[h,g,i,j] grad_S_1[h,g,i,j]
         grad_Q[h,g,i,c] = scale Σ_j K[h,j,c] grad_S[h,g,i,j]
         grad_K[h,j,c] = scale Σ_gi Q[h,g,i,c] grad_S[h,g,i,j]
     """
@@ -93,7 +95,8 @@ def forward(
     r = xp.sum(visible_only(xp, A * grad_A, None if M is None else M[..., None, None, :, :]), axis=-1)
     if grad_L is not None:
         r = r - grad_L
-    grad_S = visible_only(xp, A * (grad_A - r[..., None]), None if M is None else M[..., None, None, :, :])
+    grad_S_1 = grad_A - r[..., None]
+    grad_S = visible_only(xp, A * grad_S_1, None if M is None else M[..., None, None, :, :])
     grad_Q = scale * visible_matmul(xp, grad_S, K, None if M is None else M[..., None, None, :, :], axes=(2, 1, 1))
     grad_K = visible_matmul(
         xp,
@@ -103,7 +106,7 @@ def forward(
         axes=(1, 2, 1),
     )
     outputs = {"grad_Q": grad_Q, "grad_K": grad_K, "grad_V": grad_V}
-    return outputs, {"K": K, "Q": Q, "A": A, "M": M, "grad_O": grad_O, "V": V, "grad_A": grad_A, "r": r, "grad_S": grad_S, "scale": scale}
+    return outputs, {"K": K, "Q": Q, "A": A, "M": M, "grad_O": grad_O, "V": V, "grad_S_1": grad_S_1, "grad_A": grad_A, "grad_S": grad_S, "scale": scale}
 
 
 def backward(
@@ -117,8 +120,8 @@ def backward(
     M: Array | None,
     grad_O: Array,
     V: Array,
+    grad_S_1: Array,
     grad_A: Array,
-    r: Array,
     grad_S: Array,
     scale: float,
 ) -> dict[str, Array]:
@@ -132,15 +135,15 @@ def backward(
 
         ∇grad_S[h,g,i,j] = scale (Σ_c K[h,j,c] ∇grad_Q[h,g,i,c] + Σ_c Q[h,g,i,c] ∇grad_K[h,j,c])    (product,
             sum over uses, factor)
-        ∇r[h,g,i] = −Σ_j A[h,g,i,j] ∇grad_S[h,g,i,j]    (chain rule)
+        ∇grad_S_1[h,g,i,j] = A[h,g,i,j] ∇grad_S[h,g,i,j]    (chain rule)
+        ∇r[h,g,i] = −Σ_j ∇grad_S_1[h,g,i,j]    (chain rule)
         ∇grad_L[h,g,i] = −∇r[h,g,i]    (chain rule)
-        ∇grad_A[h,g,i,j] = A[h,g,i,j] (∇grad_S[h,g,i,j] + ∇r[h,g,i])    (chain rule, product, sum over uses,
-            factor)
+        ∇grad_A[h,g,i,j] = A[h,g,i,j] ∇r[h,g,i] + ∇grad_S_1[h,g,i,j]    (added term, product, sum over uses)
         ∇V[h,j,v] = Σ_gi ∇grad_A[h,g,i,j] grad_O[h,g,i,v]    (product)
         ∇grad_O[h,g,i,v] = Σ_j A[h,g,i,j] ∇grad_V[h,j,v] + Σ_j V[h,j,v] ∇grad_A[h,g,i,j]    (product, sum over
             uses)
-        ∇A[h,g,i,j] = ∇grad_S[h,g,i,j] (grad_A[h,g,i,j] − r[h,g,i]) + Σ_v ∇grad_V[h,j,v] grad_O[h,g,i,v] +
-            ∇r[h,g,i] grad_A[h,g,i,j]    (chain rule, product, sum over uses, factor)
+        ∇A[h,g,i,j] = Σ_v ∇grad_V[h,j,v] grad_O[h,g,i,v] + ∇grad_S[h,g,i,j] grad_S_1[h,g,i,j] + ∇r[h,g,i]
+            grad_A[h,g,i,j]    (chain rule, product, sum over uses)
         r2[h,g,i] = Σ_j A[h,g,i,j] ∇A[h,g,i,j]    (name a reduction)
         ∇S[h,g,i,j] = A[h,g,i,j] (∇A[h,g,i,j] − r2[h,g,i])    (softmax, fold, factor)
         ∇Q[h,g,i,c] = scale (Σ_j K[h,j,c] ∇S[h,g,i,j] + Σ_j ∇grad_K[h,j,c] grad_S[h,g,i,j])    (product, sum
@@ -149,9 +152,10 @@ def backward(
             sum over uses, factor)
     """
     dgrad_S = scale * (matmul(xp, dgrad_Q, K.mT, axes=(2, 1, 1)) + matmul(xp, Q, dgrad_K.mT, axes=(2, 1, 1)))
-    dr = -xp.sum(visible_only(xp, A * dgrad_S, None if M is None else M[..., None, None, :, :]), axis=-1)
+    dgrad_S_1 = visible_only(xp, A * dgrad_S, None if M is None else M[..., None, None, :, :])
+    dr = -xp.sum(dgrad_S_1, axis=-1)
     dgrad_L = -dr
-    dgrad_A = visible_only(xp, A * (dgrad_S + dr[..., None]), None if M is None else M[..., None, None, :, :])
+    dgrad_A = visible_only(xp, A * dr[..., None], None if M is None else M[..., None, None, :, :]) + dgrad_S_1
     dV = visible_matmul(
         xp,
         xp.moveaxis(dgrad_A, -1, -3),
@@ -160,7 +164,7 @@ def backward(
         axes=(1, 2, 1),
     )
     dgrad_O = visible_matmul(xp, A, dgrad_V, None if M is None else M[..., None, None, :, :], axes=(2, 1, 1)) + visible_matmul(xp, dgrad_A, V, None if M is None else M[..., None, None, :, :], axes=(2, 1, 1))
-    dA = dgrad_S * (grad_A - r[..., None]) + matmul(xp, grad_O, dgrad_V.mT, axes=(2, 1, 1)) + dr[..., None] * grad_A
+    dA = matmul(xp, grad_O, dgrad_V.mT, axes=(2, 1, 1)) + dgrad_S * grad_S_1 + dr[..., None] * grad_A
     r2 = xp.sum(visible_only(xp, A * dA, None if M is None else M[..., None, None, :, :]), axis=-1)
     dS = visible_only(xp, A * (dA - r2[..., None]), None if M is None else M[..., None, None, :, :])
     dQ = scale * (visible_matmul(xp, dS, K, None if M is None else M[..., None, None, :, :], axes=(2, 1, 1)) + visible_matmul(xp, grad_S, dgrad_K, None if M is None else M[..., None, None, :, :], axes=(2, 1, 1)))

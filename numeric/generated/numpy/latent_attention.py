@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 9458b39586be0d071fcbc9abfe9908b4
 """Attention whose keys and values come from a low-rank latent.
 
 Forward (O) and backward (dQ, dC, dW_K, dW_V) for NumPy, derived from the definitions of `latent_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: bdf617de8ff61ef68ff01ffa751fb1bb
 """Layer normalisation: centred, divided by the standard deviation, scaled and shifted.
 
 Forward (Y) and backward (dX, dweight, dshift) for NumPy, derived from the definitions of `layer_norm`.

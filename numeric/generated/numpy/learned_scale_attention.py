@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 1708aea5f76680ab7c32d2010eafaeef
 """Attention whose scores a learned number scales.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias, dgain) for NumPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 99952b46a40a18db4ac318a63663d63a
 """Attention to low-rank mixtures of keys and values.
 
 Forward (O, L) and backward (dQ, dK, dV, dE_k, dE_v) for NumPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 6e4ccc86f454594337fe75e7fa06ae5a
 """A block of Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
 
 Forward (Y) and backward (dX, dweight_N1, dW_Q, dW_K, dW_V, dW_O, dweight_N2, dW_gate, dW_up, dW_down) for

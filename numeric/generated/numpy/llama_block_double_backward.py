@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: c8cf7f532343d707a351e6806ab2d486
 """Gradients of llama_block, to be differentiated again.
 
 Forward (grad_X, grad_weight_N1, grad_W_Q, grad_W_K, grad_W_V, grad_W_O, grad_weight_N2, grad_W_gate,
@@ -6,7 +7,7 @@ dW_down, dgrad_Y) for NumPy, derived from the definitions of `llama_block_double
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 376 for the plain program (X, position, weight_N1,
+Array operations of both passes, transposes being views: 359 for the plain program (X, position, weight_N1,
 W_Q, W_K, W_V, W_O, weight_N2, W_gate, W_up, W_down, grad_Y to grad_X, grad_weight_N1, grad_W_Q, grad_W_K,
 grad_W_V, grad_W_O, grad_weight_N2, grad_W_gate, grad_W_up and grad_W_down and gradients).
 Relies on: shift invariance.
@@ -119,18 +120,22 @@ def forward(
         grad_H[i,f] = Σ_x W_down[f,x] grad_Y[i,x]
         grad_B[i,f] = H_1[i,f] U[i,f] grad_H[i,f]
         grad_W_up[x,f] = Σ_i N2[i,x] grad_B[i,f]
-        grad_U[i,f] = grad_H[i,f] (H_1[i,f] (B[i,f] − H[i,f]) + H[i,f])
+        grad_U_1[i,f] = B[i,f] − H[i,f]
+        grad_U_2[i,f] = H[i,f] + H_1[i,f] grad_U_1[i,f]
+        grad_U[i,f] = grad_H[i,f] grad_U_2[i,f]
         grad_W_gate[x,f] = Σ_i N2[i,x] grad_U[i,f]
         grad_N2[i,x] = Σ_f W_gate[x,f] grad_U[i,f] + Σ_f W_up[x,f] grad_B[i,f]
         grad_weight_N2[x] = Σ_i grad_N2[i,x] normed_N2[i,x]
         grad_normed_N2[i,x] = grad_N2[i,x] weight_N2[x]
         r[i] = Σ_x grad_normed_N2[i,x] normed_N2[i,x]/D
-        grad_X1[i,x] = rstd_N2[i] (grad_normed_N2[i,x] − normed_N2[i,x] r[i]) + grad_Y[i,x]
+        grad_X1_1[i,x] = grad_normed_N2[i,x] − normed_N2[i,x] r[i]
+        grad_X1[i,x] = grad_X1_1[i,x] rstd_N2[i] + grad_Y[i,x]
         grad_W_O[h,g,v,x] = Σ_i O[h,g,i,v] grad_X1[i,x]
         grad_O[h,g,i,v] = Σ_x W_O[h,g,v,x] grad_X1[i,x]
         grad_A[h,g,i,j] = Σ_v V[h,j,v] grad_O[h,g,i,v]
         r2[h,g,i] = Σ_i′ A[h,g,i,i′] grad_A[h,g,i,i′]
-        grad_S[h,g,i,j] = A[h,g,i,j] (grad_A[h,g,i,j] − r2[h,g,i])
+        grad_S_1[h,g,i,j] = grad_A[h,g,i,j] − r2[h,g,i]
+        grad_S[h,g,i,j] = A[h,g,i,j] grad_S_1[h,g,i,j]
         grad_K_turned[h,i,s,p] = Σ_gi′ Q_turned[h,g,i′,s,p] grad_S[h,g,i′,i]/√(2 pairs)
         grad_Q_turned[h,g,i,s,p] = Σ_i′ K_turned[h,i′,s,p] grad_S[h,g,i,i′]/√(2 pairs)
         grad_V[h,j,v] = Σ_gi A[h,g,i,j] grad_O[h,g,i,v]
@@ -146,7 +151,8 @@ def forward(
         grad_weight_N1[x] = Σ_i grad_N1[i,x] normed_N1[i,x]
         grad_normed_N1[i,x] = grad_N1[i,x] weight_N1[x]
         r3[i] = Σ_x grad_normed_N1[i,x] normed_N1[i,x]/D
-        grad_X[i,x] = rstd_N1[i] (grad_normed_N1[i,x] − normed_N1[i,x] r3[i]) + grad_X1[i,x]
+        grad_X_1[i,x] = grad_normed_N1[i,x] − normed_N1[i,x] r3[i]
+        grad_X[i,x] = grad_X1[i,x] + grad_X_1[i,x] rstd_N1[i]
     """
     D = X.shape[-1]
     n = X.shape[-2]
@@ -180,18 +186,22 @@ def forward(
     grad_H = grad_Y @ W_down.mT
     grad_B = H_1 * U * grad_H
     grad_W_up = N2.mT @ grad_B
-    grad_U = grad_H * (H_1 * (B - H) + H)
+    grad_U_1 = B - H
+    grad_U_2 = H + H_1 * grad_U_1
+    grad_U = grad_H * grad_U_2
     grad_W_gate = N2.mT @ grad_U
     grad_N2 = grad_U @ W_gate.mT + grad_B @ W_up.mT
     grad_weight_N2 = xp.sum(grad_N2 * normed_N2, axis=-2)
     grad_normed_N2 = grad_N2 * weight_N2[..., None, :]
     r = (1/max(D, 1)) * xp.sum(grad_normed_N2 * normed_N2, axis=-1)
-    grad_X1 = rstd_N2[..., None] * (grad_normed_N2 - normed_N2 * r[..., None]) + grad_Y
+    grad_X1_1 = grad_normed_N2 - normed_N2 * r[..., None]
+    grad_X1 = grad_X1_1 * rstd_N2[..., None] + grad_Y
     grad_W_O = matmul(xp, O.mT, grad_X1, axes=(3, 1, 1))
     grad_O = xp.moveaxis(matmul(xp, grad_X1, xp.moveaxis(W_O, -1, -4), axes=(1, 1, 3)), -4, -2)
     grad_A = matmul(xp, grad_O, V.mT, axes=(2, 1, 1))
     r2 = xp.sum(visible_only(xp, A * grad_A, M[..., None, None, :, :]), axis=-1)
-    grad_S = visible_only(xp, A * (grad_A - r2[..., None]), M[..., None, None, :, :])
+    grad_S_1 = grad_A - r2[..., None]
+    grad_S = visible_only(xp, A * grad_S_1, M[..., None, None, :, :])
     grad_K_turned = (1 / math.sqrt(2*max(pairs, 1))) * visible_matmul(xp, xp.moveaxis(grad_S, -1, -3), Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2))
     grad_Q_turned = (1 / math.sqrt(2*max(pairs, 1))) * visible_matmul(xp, grad_S, K_turned, M[..., None, None, :, :], axes=(2, 1, 2))
     grad_V = visible_matmul(xp, xp.moveaxis(A, -1, -3), grad_O, M.mT[..., None, :, None, :], axes=(1, 2, 1))
@@ -204,9 +214,10 @@ def forward(
     grad_weight_N1 = xp.sum(grad_N1 * normed_N1, axis=-2)
     grad_normed_N1 = grad_N1 * weight_N1[..., None, :]
     r3 = (1/max(D, 1)) * xp.sum(grad_normed_N1 * normed_N1, axis=-1)
-    grad_X = rstd_N1[..., None] * (grad_normed_N1 - normed_N1 * r3[..., None]) + grad_X1
+    grad_X_1 = grad_normed_N1 - normed_N1 * r3[..., None]
+    grad_X = grad_X1 + grad_X_1 * rstd_N1[..., None]
     outputs = {"grad_X": grad_X, "grad_weight_N1": grad_weight_N1, "grad_W_Q": grad_W_Q, "grad_W_K": grad_W_K, "grad_W_V": grad_W_V, "grad_W_O": grad_W_O, "grad_weight_N2": grad_weight_N2, "grad_W_gate": grad_W_gate, "grad_W_up": grad_W_up, "grad_W_down": grad_W_down}
-    return outputs, {"normed_N1": normed_N1, "rstd_N1": rstd_N1, "weight_N1": weight_N1, "N1": N1, "W_Q": W_Q, "W_K": W_K, "W_V": W_V, "C_x": C_x, "N_x": N_x, "K_turned": K_turned, "Q_turned": Q_turned, "A": A, "M": M, "V": V, "O": O, "W_O": W_O, "normed_N2": normed_N2, "rstd_N2": rstd_N2, "weight_N2": weight_N2, "N2": N2, "W_gate": W_gate, "W_up": W_up, "H_1": H_1, "B": B, "H": H, "U": U, "grad_Y": grad_Y, "W_down": W_down, "grad_H": grad_H, "grad_B": grad_B, "grad_U": grad_U, "grad_N2": grad_N2, "grad_normed_N2": grad_normed_N2, "r": r, "grad_X1": grad_X1, "grad_A": grad_A, "r2": r2, "grad_O": grad_O, "grad_S": grad_S, "grad_V": grad_V, "grad_K": grad_K, "grad_Q": grad_Q, "grad_N1": grad_N1, "grad_normed_N1": grad_normed_N1, "r3": r3}
+    return outputs, {"rstd_N1": rstd_N1, "normed_N1": normed_N1, "weight_N1": weight_N1, "N1": N1, "W_Q": W_Q, "W_K": W_K, "W_V": W_V, "C_x": C_x, "N_x": N_x, "K_turned": K_turned, "Q_turned": Q_turned, "A": A, "M": M, "V": V, "O": O, "W_O": W_O, "rstd_N2": rstd_N2, "normed_N2": normed_N2, "weight_N2": weight_N2, "N2": N2, "W_gate": W_gate, "grad_H": grad_H, "H_1": H_1, "W_up": W_up, "U": U, "grad_U_2": grad_U_2, "grad_Y": grad_Y, "H": H, "W_down": W_down, "B": B, "grad_U_1": grad_U_1, "grad_B": grad_B, "grad_U": grad_U, "grad_N2": grad_N2, "grad_normed_N2": grad_normed_N2, "r": r, "grad_X1_1": grad_X1_1, "grad_X1": grad_X1, "grad_O": grad_O, "grad_S_1": grad_S_1, "grad_A": grad_A, "grad_S": grad_S, "grad_V": grad_V, "grad_K": grad_K, "grad_Q": grad_Q, "grad_N1": grad_N1, "grad_normed_N1": grad_normed_N1, "r3": r3, "grad_X_1": grad_X_1}
 
 
 def backward(
@@ -221,8 +232,8 @@ def backward(
     dgrad_W_up: Array,
     dgrad_W_down: Array,
     *,
-    normed_N1: Array,
     rstd_N1: Array,
+    normed_N1: Array,
     weight_N1: Array,
     N1: Array,
     W_Q: Array,
@@ -237,28 +248,31 @@ def backward(
     V: Array,
     O: Array,
     W_O: Array,
-    normed_N2: Array,
     rstd_N2: Array,
+    normed_N2: Array,
     weight_N2: Array,
     N2: Array,
     W_gate: Array,
-    W_up: Array,
-    H_1: Array,
-    B: Array,
-    H: Array,
-    U: Array,
-    grad_Y: Array,
-    W_down: Array,
     grad_H: Array,
+    H_1: Array,
+    W_up: Array,
+    U: Array,
+    grad_U_2: Array,
+    grad_Y: Array,
+    H: Array,
+    W_down: Array,
+    B: Array,
+    grad_U_1: Array,
     grad_B: Array,
     grad_U: Array,
     grad_N2: Array,
     grad_normed_N2: Array,
     r: Array,
+    grad_X1_1: Array,
     grad_X1: Array,
-    grad_A: Array,
-    r2: Array,
     grad_O: Array,
+    grad_S_1: Array,
+    grad_A: Array,
     grad_S: Array,
     grad_V: Array,
     grad_K: Array,
@@ -266,6 +280,7 @@ def backward(
     grad_N1: Array,
     grad_normed_N1: Array,
     r3: Array,
+    grad_X_1: Array,
 ) -> dict[str, Array]:
     """Gradients of llama_block_double_backward, derived from its definitions.
 
@@ -283,9 +298,10 @@ def backward(
     Returns the gradients with respect to X, weight_N1, W_Q, W_K, W_V, W_O, weight_N2, W_gate, W_up, W_down
         and grad_Y. Steps:
 
-        ∇r3[i] = −rstd_N1[i] Σ_x ∇grad_X[i,x] normed_N1[i,x]    (chain rule)
-        ∇grad_normed_N1[i,x] = ∇grad_X[i,x] rstd_N1[i] + ∇r3[i] normed_N1[i,x]/D    (chain rule, product, sum
-            over uses)
+        ∇grad_X_1[i,x] = ∇grad_X[i,x] rstd_N1[i]    (chain rule)
+        ∇r3[i] = −Σ_x ∇grad_X_1[i,x] normed_N1[i,x]    (chain rule)
+        ∇grad_normed_N1[i,x] = ∇grad_X_1[i,x] + ∇r3[i] normed_N1[i,x]/D    (added term, product, sum over
+            uses)
         ∇grad_N1[i,x] = ∇grad_normed_N1[i,x] weight_N1[x] + ∇grad_weight_N1[x] normed_N1[i,x]    (chain rule,
             product, sum over uses)
         ∇grad_Q[h,g,i,s,p] = Σ_x N1[i,x] ∇grad_W_Q[x,h,g,s,p] + Σ_x W_Q[x,h,g,s,p] ∇grad_N1[i,x]    (product,
@@ -300,31 +316,34 @@ def backward(
             ∇grad_K[h,i,s′,p]    (chain rule)
         ∇grad_S[h,g,i,j] = (1/2 √2 Σ_sp K_turned[h,j,s,p] ∇grad_Q_turned[h,g,i,s,p] + 1/2 √2 Σ_sp
             Q_turned[h,g,i,s,p] ∇grad_K_turned[h,j,s,p])/√pairs    (product, sum over uses, factor)
-        ∇r2[h,g,i] = −Σ_i′ A[h,g,i,i′] ∇grad_S[h,g,i,i′]    (chain rule)
-        ∇grad_A[h,g,i,j] = A[h,g,i,j] (∇grad_S[h,g,i,j] + ∇r2[h,g,i])    (chain rule, product, sum over uses,
-            factor)
+        ∇grad_S_1[h,g,i,j] = A[h,g,i,j] ∇grad_S[h,g,i,j]    (chain rule)
+        ∇r2[h,g,i] = −Σ_i′ ∇grad_S_1[h,g,i,i′]    (chain rule)
+        ∇grad_A[h,g,i,j] = A[h,g,i,j] ∇r2[h,g,i] + ∇grad_S_1[h,g,i,j]    (added term, product, sum over uses)
         ∇grad_O[h,g,i,v] = Σ_i′ A[h,g,i,i′] ∇grad_V[h,i′,v] + Σ_i′ V[h,i′,v] ∇grad_A[h,g,i,i′]    (product,
             sum over uses)
         ∇grad_X1[i,x] = Σ_ghv O[h,g,i,v] ∇grad_W_O[h,g,v,x] + Σ_ghv W_O[h,g,v,x] ∇grad_O[h,g,i,v] +
             ∇grad_X[i,x]    (added term, product, sum over uses)
-        ∇r[i] = −rstd_N2[i] Σ_x ∇grad_X1[i,x] normed_N2[i,x]    (chain rule)
-        ∇grad_normed_N2[i,x] = ∇grad_X1[i,x] rstd_N2[i] + ∇r[i] normed_N2[i,x]/D    (chain rule, product, sum
-            over uses)
+        ∇grad_X1_1[i,x] = ∇grad_X1[i,x] rstd_N2[i]    (chain rule)
+        ∇r[i] = −Σ_x ∇grad_X1_1[i,x] normed_N2[i,x]    (chain rule)
+        ∇grad_normed_N2[i,x] = ∇grad_X1_1[i,x] + ∇r[i] normed_N2[i,x]/D    (added term, product, sum over
+            uses)
         ∇grad_N2[i,x] = ∇grad_normed_N2[i,x] weight_N2[x] + ∇grad_weight_N2[x] normed_N2[i,x]    (chain rule,
             product, sum over uses)
         ∇grad_U[i,f] = Σ_x N2[i,x] ∇grad_W_gate[x,f] + Σ_x W_gate[x,f] ∇grad_N2[i,x]    (product, sum over
             uses)
+        ∇grad_U_2[i,f] = ∇grad_U[i,f] grad_H[i,f]    (chain rule)
+        ∇grad_U_1[i,f] = H_1[i,f] ∇grad_U_2[i,f]    (chain rule)
         ∇grad_B[i,f] = Σ_x N2[i,x] ∇grad_W_up[x,f] + Σ_x W_up[x,f] ∇grad_N2[i,x]    (product, sum over uses)
-        ∇grad_H[i,f] = ∇grad_U[i,f] (H_1[i,f] (B[i,f] − H[i,f]) + H[i,f]) + H_1[i,f] U[i,f] ∇grad_B[i,f]
-            (chain rule, sum over uses, factor)
+        ∇grad_H[i,f] = H_1[i,f] U[i,f] ∇grad_B[i,f] + ∇grad_U[i,f] grad_U_2[i,f]    (chain rule, sum over
+            uses)
         ∇W_down[f,x] = Σ_i ∇grad_H[i,f] grad_Y[i,x]    (product)
         ∇grad_Y[i,x] = Σ_f H[i,f] ∇grad_W_down[f,x] + Σ_f W_down[f,x] ∇grad_H[i,f] + ∇grad_X1[i,x]    (added
             term, product, sum over uses)
-        ∇H[i,f] = ∇grad_U[i,f] grad_H[i,f] (1 − H_1[i,f]) + Σ_x ∇grad_W_down[f,x] grad_Y[i,x]    (chain rule,
-            product, sum over uses, factor)
-        ∇H_1[i,f] = grad_H[i,f] (∇grad_U[i,f] (B[i,f] − H[i,f]) + U[i,f] ∇grad_B[i,f]) + B[i,f] U[i,f] ∇H[i,f]
+        ∇H[i,f] = Σ_x ∇grad_W_down[f,x] grad_Y[i,x] + ∇grad_U_2[i,f] − ∇grad_U_1[i,f]    (added term, chain
+            rule, product, sum over uses)
+        ∇H_1[i,f] = U[i,f] (B[i,f] ∇H[i,f] + ∇grad_B[i,f] grad_H[i,f]) + ∇grad_U_2[i,f] grad_U_1[i,f]
             (chain rule, sum over uses, factor)
-        ∇B[i,f] = H_1[i,f] (U[i,f] ∇H[i,f] + ∇grad_U[i,f] grad_H[i,f])    (chain rule, sum over uses, factor)
+        ∇B[i,f] = H_1[i,f] U[i,f] ∇H[i,f] + ∇grad_U_1[i,f]    (added term, chain rule, sum over uses)
         ∇W_up[x,f] = Σ_i N2[i,x] ∇B[i,f] + Σ_i ∇grad_N2[i,x] grad_B[i,f]    (product, sum over uses)
         ∇U[i,f] = H_1[i,f] (B[i,f] ∇H[i,f] + ∇H_1[i,f] + ∇grad_B[i,f] grad_H[i,f] − H_1[i,f] ∇H_1[i,f])
             (chain rule, sum over uses, fold, factor)
@@ -334,18 +353,16 @@ def backward(
         ∇weight_N2[x] = Σ_i ∇N2[i,x] normed_N2[i,x] + Σ_i ∇grad_normed_N2[i,x] grad_N2[i,x]    (chain rule,
             sum over uses)
         ∇normed_N2[i,x] = ∇N2[i,x] weight_N2[x] + ∇grad_weight_N2[x] grad_N2[i,x] + ∇r[i]
-            grad_normed_N2[i,x]/D − ∇grad_X1[i,x] r[i] rstd_N2[i]    (chain rule, product, sum over uses)
-        r4[i] = Σ_x ∇normed_N2[i,x] normed_N2[i,x] + ∇r[i] r[i] + rstd_N2[i] Σ_x ∇grad_X1[i,x]
-            grad_normed_N2[i,x]    (name a reduction)
+            grad_normed_N2[i,x]/D − ∇grad_X1_1[i,x] r[i]    (chain rule, product, sum over uses)
+        r4[i] = Σ_x ∇grad_X1_1[i,x] grad_X1_1[i,x] + Σ_x ∇normed_N2[i,x] normed_N2[i,x]    (name a reduction)
         ∇X1[i,x] = rstd_N2[i] (∇normed_N2[i,x] − normed_N2[i,x] r4[i]/D)    (chain rule, sum over uses, write
             out, fold, factor)
         ∇W_O[h,g,v,x] = Σ_i O[h,g,i,v] ∇X1[i,x] + Σ_i ∇grad_O[h,g,i,v] grad_X1[i,x]    (product, sum over
             uses)
         ∇O[h,g,i,v] = Σ_x W_O[h,g,v,x] ∇X1[i,x] + Σ_x ∇grad_W_O[h,g,v,x] grad_X1[i,x]    (product, sum over
             uses)
-        ∇A[h,g,i,j] = ∇grad_S[h,g,i,j] (grad_A[h,g,i,j] − r2[h,g,i]) + Σ_v V[h,j,v] ∇O[h,g,i,v] + Σ_v
-            ∇grad_V[h,j,v] grad_O[h,g,i,v] + ∇r2[h,g,i] grad_A[h,g,i,j]    (product, chain rule, sum over
-            uses, factor)
+        ∇A[h,g,i,j] = Σ_v V[h,j,v] ∇O[h,g,i,v] + Σ_v ∇grad_V[h,j,v] grad_O[h,g,i,v] + ∇grad_S[h,g,i,j]
+            grad_S_1[h,g,i,j] + ∇r2[h,g,i] grad_A[h,g,i,j]    (product, chain rule, sum over uses)
         r5[h,g,i] = Σ_i′ A[h,g,i,i′] ∇A[h,g,i,i′]    (name a reduction)
         ∇S[h,g,i,j] = A[h,g,i,j] (∇A[h,g,i,j] − r5[h,g,i])    (softmax, fold, factor)
         ∇K_turned[h,i,s,p] = (1/2 √2 Σ_gi′ Q_turned[h,g,i′,s,p] ∇S[h,g,i′,i] + 1/2 √2 Σ_gi′
@@ -369,16 +386,16 @@ def backward(
         ∇weight_N1[x] = Σ_i ∇N1[i,x] normed_N1[i,x] + Σ_i ∇grad_normed_N1[i,x] grad_N1[i,x]    (chain rule,
             sum over uses)
         ∇normed_N1[i,x] = ∇N1[i,x] weight_N1[x] + ∇grad_weight_N1[x] grad_N1[i,x] + ∇r3[i]
-            grad_normed_N1[i,x]/D − ∇grad_X[i,x] r3[i] rstd_N1[i]    (chain rule, product, sum over uses)
-        r6[i] = Σ_x ∇normed_N1[i,x] normed_N1[i,x] + ∇r3[i] r3[i] + rstd_N1[i] Σ_x ∇grad_X[i,x]
-            grad_normed_N1[i,x]    (name a reduction)
+            grad_normed_N1[i,x]/D − ∇grad_X_1[i,x] r3[i]    (chain rule, product, sum over uses)
+        r6[i] = Σ_x ∇grad_X_1[i,x] grad_X_1[i,x] + Σ_x ∇normed_N1[i,x] normed_N1[i,x]    (name a reduction)
         ∇X[i,x] = rstd_N1[i] (∇normed_N1[i,x] − normed_N1[i,x] r6[i]/D) + ∇X1[i,x]    (chain rule, sum over
             uses, added term, write out, fold, factor)
     """
     D = dgrad_X.shape[-1]
     pairs = dgrad_W_Q.shape[-1]
-    dr3 = -(xp.sum(dgrad_X * normed_N1, axis=-1) * rstd_N1)
-    dgrad_normed_N1 = dgrad_X * rstd_N1[..., None] + ((1/max(D, 1)) * dr3)[..., None] * normed_N1
+    dgrad_X_1 = dgrad_X * rstd_N1[..., None]
+    dr3 = -xp.sum(dgrad_X_1 * normed_N1, axis=-1)
+    dgrad_normed_N1 = dgrad_X_1 + ((1/max(D, 1)) * dr3)[..., None] * normed_N1
     dgrad_N1 = dgrad_normed_N1 * weight_N1[..., None, :] + dgrad_weight_N1[..., None, :] * normed_N1
     dgrad_Q = xp.moveaxis(matmul(xp, N1, dgrad_W_Q, axes=(1, 1, 4)), -5, -3) + xp.moveaxis(matmul(xp, dgrad_N1, W_Q, axes=(1, 1, 4)), -5, -3)
     dgrad_K = xp.moveaxis(matmul(xp, N1, dgrad_W_K, axes=(1, 1, 3)), -4, -3) + xp.moveaxis(matmul(xp, dgrad_N1, W_K, axes=(1, 1, 3)), -4, -3)
@@ -386,34 +403,38 @@ def backward(
     dgrad_Q_turned = C_x[..., None, None, :, None, :] * dgrad_Q + N_x[..., None, None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dgrad_Q, -2, -5), axes=(1, 1, 4)), -5, -2)
     dgrad_K_turned = C_x[..., None, :, None, :] * dgrad_K + N_x[..., None, :, None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dgrad_K, -2, -4), axes=(1, 1, 3)), -4, -2)
     dgrad_S = (1 / math.sqrt(max(pairs, 1))) * (((1/2)*math.sqrt(2)) * matmul(xp, dgrad_Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(2, 2, 1)) + ((1/2)*math.sqrt(2)) * matmul(xp, Q_turned, xp.moveaxis(dgrad_K_turned, -3, -1), axes=(2, 2, 1)))
-    dr2 = -xp.sum(visible_only(xp, A * dgrad_S, M[..., None, None, :, :]), axis=-1)
-    dgrad_A = visible_only(xp, A * (dgrad_S + dr2[..., None]), M[..., None, None, :, :])
+    dgrad_S_1 = visible_only(xp, A * dgrad_S, M[..., None, None, :, :])
+    dr2 = -xp.sum(dgrad_S_1, axis=-1)
+    dgrad_A = visible_only(xp, A * dr2[..., None], M[..., None, None, :, :]) + dgrad_S_1
     dgrad_O = visible_matmul(xp, A, dgrad_V, M[..., None, None, :, :], axes=(2, 1, 1)) + visible_matmul(xp, dgrad_A, V, M[..., None, None, :, :], axes=(2, 1, 1))
     dgrad_X1 = matmul(xp, xp.moveaxis(O, (-2, -4), (-4, -2)), xp.moveaxis(dgrad_W_O, -4, -3), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(dgrad_O, (-2, -4), (-4, -2)), xp.moveaxis(W_O, -4, -3), axes=(1, 3, 1))
     if dgrad_X is not None:
         dgrad_X1 = dgrad_X + dgrad_X1
-    dr = -(xp.sum(dgrad_X1 * normed_N2, axis=-1) * rstd_N2)
-    dgrad_normed_N2 = dgrad_X1 * rstd_N2[..., None] + ((1/max(D, 1)) * dr)[..., None] * normed_N2
+    dgrad_X1_1 = dgrad_X1 * rstd_N2[..., None]
+    dr = -xp.sum(dgrad_X1_1 * normed_N2, axis=-1)
+    dgrad_normed_N2 = dgrad_X1_1 + ((1/max(D, 1)) * dr)[..., None] * normed_N2
     dgrad_N2 = dgrad_normed_N2 * weight_N2[..., None, :] + dgrad_weight_N2[..., None, :] * normed_N2
     dgrad_U = N2 @ dgrad_W_gate + dgrad_N2 @ W_gate
+    dgrad_U_2 = dgrad_U * grad_H
+    dgrad_U_1 = H_1 * dgrad_U_2
     dgrad_B = N2 @ dgrad_W_up + dgrad_N2 @ W_up
-    dgrad_H = dgrad_U * (H_1 * (B - H) + H) + H_1 * U * dgrad_B
+    dgrad_H = H_1 * U * dgrad_B + dgrad_U * grad_U_2
     dW_down = dgrad_H.mT @ grad_Y
     dgrad_Y = H @ dgrad_W_down + dgrad_H @ W_down + dgrad_X1
-    dH = dgrad_U * grad_H * (1 - H_1) + grad_Y @ dgrad_W_down.mT
-    dH_1 = grad_H * (dgrad_U * (B - H) + U * dgrad_B) + B * U * dH
-    dB = H_1 * (U * dH + dgrad_U * grad_H)
+    dH = grad_Y @ dgrad_W_down.mT + dgrad_U_2 - dgrad_U_1
+    dH_1 = U * (B * dH + dgrad_B * grad_H) + dgrad_U_2 * grad_U_1
+    dB = H_1 * U * dH + dgrad_U_1
     dW_up = N2.mT @ dB + dgrad_N2.mT @ grad_B
     dU = H_1 * (B * dH + dH_1 + dgrad_B * grad_H - H_1 * dH_1)
     dW_gate = N2.mT @ dU + dgrad_N2.mT @ grad_U
     dN2 = dU @ W_gate.mT + dB @ W_up.mT + grad_U @ dgrad_W_gate.mT + grad_B @ dgrad_W_up.mT
     dweight_N2 = xp.sum(dN2 * normed_N2, axis=-2) + xp.sum(dgrad_normed_N2 * grad_N2, axis=-2)
-    dnormed_N2 = dN2 * weight_N2[..., None, :] + dgrad_weight_N2[..., None, :] * grad_N2 + ((1/max(D, 1)) * dr)[..., None] * grad_normed_N2 - dgrad_X1 * r[..., None] * rstd_N2[..., None]
-    r4 = xp.sum(dnormed_N2 * normed_N2, axis=-1) + dr * r + xp.sum(dgrad_X1 * grad_normed_N2, axis=-1) * rstd_N2
+    dnormed_N2 = dN2 * weight_N2[..., None, :] + dgrad_weight_N2[..., None, :] * grad_N2 + ((1/max(D, 1)) * dr)[..., None] * grad_normed_N2 - dgrad_X1_1 * r[..., None]
+    r4 = xp.sum(dgrad_X1_1 * grad_X1_1, axis=-1) + xp.sum(dnormed_N2 * normed_N2, axis=-1)
     dX1 = rstd_N2[..., None] * (dnormed_N2 - normed_N2 * ((1/max(D, 1)) * r4)[..., None])
     dW_O = matmul(xp, O.mT, dX1, axes=(3, 1, 1)) + matmul(xp, dgrad_O.mT, grad_X1, axes=(3, 1, 1))
     dO = xp.moveaxis(matmul(xp, dX1, xp.moveaxis(W_O, -1, -4), axes=(1, 1, 3)), -4, -2) + xp.moveaxis(matmul(xp, grad_X1, xp.moveaxis(dgrad_W_O, -1, -4), axes=(1, 1, 3)), -4, -2)
-    dA = dgrad_S * (grad_A - r2[..., None]) + matmul(xp, dO, V.mT, axes=(2, 1, 1)) + matmul(xp, grad_O, dgrad_V.mT, axes=(2, 1, 1)) + dr2[..., None] * grad_A
+    dA = matmul(xp, dO, V.mT, axes=(2, 1, 1)) + matmul(xp, grad_O, dgrad_V.mT, axes=(2, 1, 1)) + dgrad_S * grad_S_1 + dr2[..., None] * grad_A
     r5 = xp.sum(visible_only(xp, A * dA, M[..., None, None, :, :]), axis=-1)
     dS = visible_only(xp, A * (dA - r5[..., None]), M[..., None, None, :, :])
     dK_turned = (1 / math.sqrt(max(pairs, 1))) * (((1/2)*math.sqrt(2)) * visible_matmul(xp, xp.moveaxis(dS, -1, -3), Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2)) + ((1/2)*math.sqrt(2)) * visible_matmul(xp, xp.moveaxis(grad_S, -1, -3), dgrad_Q_turned, M.mT[..., None, :, None, :], axes=(1, 2, 2)))
@@ -426,7 +447,7 @@ def backward(
     dW_Q = matmul(xp, N1.mT, xp.moveaxis(dQ, -3, -5), axes=(1, 1, 4)) + matmul(xp, dgrad_N1.mT, xp.moveaxis(grad_Q, -3, -5), axes=(1, 1, 4))
     dN1 = matmul(xp, xp.moveaxis(dK, -4, -2), xp.moveaxis(W_K, (-2, -1, -4), (-4, -2, -1)), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(dQ, (-3, -2, -4, -5), (-5, -4, -3, -2)), xp.moveaxis(W_Q, (-2, -3, -4, -1, -5), (-5, -4, -3, -2, -1)), axes=(1, 4, 1)) + matmul(xp, xp.moveaxis(dV, -3, -2), xp.moveaxis(W_V, -3, -1), axes=(1, 2, 1)) + matmul(xp, xp.moveaxis(grad_K, -4, -2), xp.moveaxis(dgrad_W_K, (-2, -1, -4), (-4, -2, -1)), axes=(1, 3, 1)) + matmul(xp, xp.moveaxis(grad_Q, (-3, -2, -4, -5), (-5, -4, -3, -2)), xp.moveaxis(dgrad_W_Q, (-2, -3, -4, -1, -5), (-5, -4, -3, -2, -1)), axes=(1, 4, 1)) + matmul(xp, xp.moveaxis(grad_V, -3, -2), xp.moveaxis(dgrad_W_V, -3, -1), axes=(1, 2, 1))
     dweight_N1 = xp.sum(dN1 * normed_N1, axis=-2) + xp.sum(dgrad_normed_N1 * grad_N1, axis=-2)
-    dnormed_N1 = dN1 * weight_N1[..., None, :] + dgrad_weight_N1[..., None, :] * grad_N1 + ((1/max(D, 1)) * dr3)[..., None] * grad_normed_N1 - dgrad_X * r3[..., None] * rstd_N1[..., None]
-    r6 = xp.sum(dnormed_N1 * normed_N1, axis=-1) + dr3 * r3 + xp.sum(dgrad_X * grad_normed_N1, axis=-1) * rstd_N1
+    dnormed_N1 = dN1 * weight_N1[..., None, :] + dgrad_weight_N1[..., None, :] * grad_N1 + ((1/max(D, 1)) * dr3)[..., None] * grad_normed_N1 - dgrad_X_1 * r3[..., None]
+    r6 = xp.sum(dgrad_X_1 * grad_X_1, axis=-1) + xp.sum(dnormed_N1 * normed_N1, axis=-1)
     dX = rstd_N1[..., None] * (dnormed_N1 - normed_N1 * ((1/max(D, 1)) * r6)[..., None]) + dX1
     return {"X": dX, "weight_N1": dweight_N1, "W_Q": dW_Q, "W_K": dW_K, "W_V": dW_V, "W_O": dW_O, "weight_N2": dweight_N2, "W_gate": dW_gate, "W_up": dW_up, "W_down": dW_down, "grad_Y": dgrad_Y}

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 4fa33b58a49db0e8f42dbb7260facdde
 """Attention in a window, with global positions.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 1342bea34fd63d42c185c981c199df30
 """Multi-head self-attention with projections.
 
 Forward (Y) and backward (dX, dW_Q, dW_K, dW_V, dW_O) for NumPy, derived from the definitions of `multi_head`.

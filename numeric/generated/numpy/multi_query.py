@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 0400001d177c8d3397aee02eddfefcca
 """Multi-query attention: all query heads share keys and values.
 
 Forward (O, L) and backward (dQ, dK, dV) for NumPy, derived from the definitions of `multi_query`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 5f6cbe610bd4a58cfdbbf8ffad55be23
 """Causal attention of a chunk of new positions, with a cache of earlier keys and values.
 
 Forward (O, L) and backward (dQ, dK, dV, dK_cache, dV_cache) for NumPy, derived from the definitions of

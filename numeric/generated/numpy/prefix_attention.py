@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 467af15865627e1df2153b6965f2bd7b
 """Attention over a prefix, causal after it.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `prefix_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 7167829f7f9047fdbbfa2da9d53d2774
 """Attention within buckets, with shared queries and keys.
 
 Forward (O, L) and backward (dQ, dV) for NumPy, derived from the definitions of `reformer_attention`.

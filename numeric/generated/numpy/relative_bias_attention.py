@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 4e0de81c08824a6fac3fce7e54f9eba4
 """Attention with a learned bias for each distance.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias, dtable) for NumPy, derived from the definitions of
@@ -15,7 +16,7 @@ import math
 import numpy as xp
 
 from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
-from numeric.support import all_of, as_numbers, gathered, maximum, minimum, visible_matmul, visible_max, visible_only
+from numeric.support import all_of, as_numbers, checked, gathered, maximum, minimum, visible_matmul, visible_max, visible_only
 
 SIGNATURE = Signature(
     program="relative_bias_attention",
@@ -80,7 +81,7 @@ def forward(
         reach = math.floor((1/2)*distances - 1/2)
     Q_scaled = scale * Q
     M = all_of(mask, None if bias is None else bias != -xp.inf)
-    S = Q_scaled @ K.mT + gathered(xp, table, minimum(xp, reach, maximum(xp, -reach, xp.arange(m)[None, :] - xp.arange(n)[:, None])) + reach, 2, 0)
+    S = Q_scaled @ K.mT + gathered(xp, table, checked(xp, minimum(xp, reach, maximum(xp, -reach, xp.arange(m)[None, :] - xp.arange(n)[:, None])) + reach, distances, "table[reach + Min(reach, Max(-reach, -i + j))]"), 2, 0)
     if bias is not None:
         S = S + bias
     S_max = visible_max(xp, S, M)

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: e0c7a90681e365b8d0069c537a28ab9b
 """Attention with weights max(s, 0)/m.
 
 Forward (O) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `relu_attention`.

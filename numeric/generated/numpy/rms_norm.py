@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: bfdcdb56d1d2b9722a5ac337892e108e
 """Root-mean-square normalisation, scaled.
 
 Forward (Y) and backward (dX, dweight) for NumPy, derived from the definitions of `rms_norm`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: ddc444c50bf1f871be1d1b054696a12a
 """Attention with rotary positions, halves layout.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `rope_attention`.

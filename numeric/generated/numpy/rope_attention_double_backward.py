@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 4e3a2c6d554886c112099cdbbf6080d2
 """Gradients of rope_attention, to be differentiated again.
 
 Forward (grad_Q, grad_K, grad_V) and backward (dQ, dK, dV, dbias, dgrad_O, dgrad_L) for NumPy, derived from
@@ -5,8 +6,8 @@ the definitions of `rope_attention_double_backward`.
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 126 for the plain program (Q, K, V, position_q,
-position_k, grad_O to grad_Q, grad_K and grad_V and gradients), 139 with mask, bias and grad_L.
+Array operations of both passes, transposes being views: 125 for the plain program (Q, K, V, position_q,
+position_k, grad_O to grad_Q, grad_K and grad_V and gradients), 138 with mask, bias and grad_L.
 Relies on: shift invariance.
 """
 
@@ -86,7 +87,8 @@ def forward(
         grad_V[j,v] = Σ_i A[i,j] grad_O[i,v]
         grad_A[i,j] = Σ_v V[j,v] grad_O[i,v]
         r[i] = Σ_j A[i,j] grad_A[i,j] − grad_L[i]
-        grad_S[i,j] = A[i,j] (grad_A[i,j] − r[i])
+        grad_S_1[i,j] = grad_A[i,j] − r[i]
+        grad_S[i,j] = A[i,j] grad_S_1[i,j]
         grad_K_turned[j,s,p] = scale Σ_i Q_turned[i,s,p] grad_S[i,j]
         grad_K[j,s,p] = C_k[j,p] grad_K_turned[j,s,p] + N_k[j,p] Σ_s′ −QuarterTurn(s, s′)
             grad_K_turned[j,s′,p]
@@ -116,13 +118,14 @@ def forward(
     r = xp.sum(visible_only(xp, A * grad_A, M), axis=-1)
     if grad_L is not None:
         r = r - grad_L
-    grad_S = visible_only(xp, A * (grad_A - r[..., None]), M)
+    grad_S_1 = grad_A - r[..., None]
+    grad_S = visible_only(xp, A * grad_S_1, M)
     grad_K_turned = scale * visible_matmul(xp, grad_S.mT, Q_turned, None if M is None else M.mT, axes=(1, 1, 2))
     grad_K = C_k[..., None, :] * grad_K_turned + N_k[..., None, :] * xp.moveaxis(matmul(xp, (xp.arange(2)[:, None] - xp.arange(2)[None, :]) * (-1), xp.moveaxis(grad_K_turned, -3, -2), axes=(1, 1, 2)), -3, -2)
     grad_Q_turned = scale * visible_matmul(xp, grad_S, K_turned, M, axes=(1, 1, 2))
     grad_Q = C_q[..., None, :] * grad_Q_turned + N_q[..., None, :] * xp.moveaxis(matmul(xp, (xp.arange(2)[:, None] - xp.arange(2)[None, :]) * (-1), xp.moveaxis(grad_Q_turned, -3, -2), axes=(1, 1, 2)), -3, -2)
     outputs = {"grad_Q": grad_Q, "grad_K": grad_K, "grad_V": grad_V}
-    return outputs, {"C_q": C_q, "N_q": N_q, "C_k": C_k, "N_k": N_k, "K_turned": K_turned, "Q_turned": Q_turned, "A": A, "M": M, "grad_O": grad_O, "V": V, "grad_A": grad_A, "r": r, "grad_S": grad_S, "scale": scale}
+    return outputs, {"C_q": C_q, "N_q": N_q, "C_k": C_k, "N_k": N_k, "K_turned": K_turned, "Q_turned": Q_turned, "A": A, "M": M, "grad_O": grad_O, "V": V, "grad_S_1": grad_S_1, "grad_A": grad_A, "grad_S": grad_S, "scale": scale}
 
 
 def backward(
@@ -140,8 +143,8 @@ def backward(
     M: Array | None,
     grad_O: Array,
     V: Array,
+    grad_S_1: Array,
     grad_A: Array,
-    r: Array,
     grad_S: Array,
     scale: float,
 ) -> dict[str, Array]:
@@ -159,13 +162,14 @@ def backward(
             (chain rule)
         ∇grad_S[i,j] = scale (Σ_sp K_turned[j,s,p] ∇grad_Q_turned[i,s,p] + Σ_sp Q_turned[i,s,p]
             ∇grad_K_turned[j,s,p])    (product, sum over uses, factor)
-        ∇r[i] = −Σ_j A[i,j] ∇grad_S[i,j]    (chain rule)
+        ∇grad_S_1[i,j] = A[i,j] ∇grad_S[i,j]    (chain rule)
+        ∇r[i] = −Σ_j ∇grad_S_1[i,j]    (chain rule)
         ∇grad_L[i] = −∇r[i]    (chain rule)
-        ∇grad_A[i,j] = A[i,j] (∇grad_S[i,j] + ∇r[i])    (chain rule, product, sum over uses, factor)
+        ∇grad_A[i,j] = A[i,j] ∇r[i] + ∇grad_S_1[i,j]    (added term, product, sum over uses)
         ∇V[j,v] = Σ_i ∇grad_A[i,j] grad_O[i,v]    (product)
         ∇grad_O[i,v] = Σ_j A[i,j] ∇grad_V[j,v] + Σ_j V[j,v] ∇grad_A[i,j]    (product, sum over uses)
-        ∇A[i,j] = ∇grad_S[i,j] (grad_A[i,j] − r[i]) + Σ_v ∇grad_V[j,v] grad_O[i,v] + ∇r[i] grad_A[i,j]
-            (chain rule, product, sum over uses, factor)
+        ∇A[i,j] = Σ_v ∇grad_V[j,v] grad_O[i,v] + ∇grad_S[i,j] grad_S_1[i,j] + ∇r[i] grad_A[i,j]    (chain
+            rule, product, sum over uses)
         r2[i] = Σ_j A[i,j] ∇A[i,j]    (name a reduction)
         ∇S[i,j] = A[i,j] (∇A[i,j] − r2[i])    (softmax, fold, factor)
         ∇bias[i,j] = ∇S[i,j]    (added term)
@@ -181,12 +185,13 @@ def backward(
     dgrad_Q_turned = C_q[..., None, :] * dgrad_Q + N_q[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dgrad_Q, -3, -2), axes=(1, 1, 2)), -3, -2)
     dgrad_K_turned = C_k[..., None, :] * dgrad_K + N_k[..., None, :] * xp.moveaxis(matmul(xp, xp.arange(2)[:, None] - xp.arange(2)[None, :], xp.moveaxis(dgrad_K, -3, -2), axes=(1, 1, 2)), -3, -2)
     dgrad_S = scale * (matmul(xp, dgrad_Q_turned, xp.moveaxis(K_turned, -3, -1), axes=(1, 2, 1)) + matmul(xp, Q_turned, xp.moveaxis(dgrad_K_turned, -3, -1), axes=(1, 2, 1)))
-    dr = -xp.sum(visible_only(xp, A * dgrad_S, M), axis=-1)
+    dgrad_S_1 = visible_only(xp, A * dgrad_S, M)
+    dr = -xp.sum(dgrad_S_1, axis=-1)
     dgrad_L = -dr
-    dgrad_A = visible_only(xp, A * (dgrad_S + dr[..., None]), M)
+    dgrad_A = visible_only(xp, A * dr[..., None], M) + dgrad_S_1
     dV = visible_matmul(xp, dgrad_A.mT, grad_O, None if M is None else M.mT)
     dgrad_O = visible_matmul(xp, A, dgrad_V, M) + visible_matmul(xp, dgrad_A, V, M)
-    dA = dgrad_S * (grad_A - r[..., None]) + grad_O @ dgrad_V.mT + dr[..., None] * grad_A
+    dA = grad_O @ dgrad_V.mT + dgrad_S * grad_S_1 + dr[..., None] * grad_A
     r2 = xp.sum(visible_only(xp, A * dA, M), axis=-1)
     dS = visible_only(xp, A * (dA - r2[..., None]), M)
     dbias = dS

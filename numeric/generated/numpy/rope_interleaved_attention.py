@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: fee24d63f43fff03395665251e61df87
 """Attention with rotary positions, interleaved layout.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 8ca8e11ad4df6b13cf076131790c993c
 """Rotation of pairs by given angles, halves layout.
 
 Forward (Y) and backward (dX) for NumPy, derived from the definitions of `rotary_embedding`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 9607dbff4df75fd766fb3607fbc8a872
 """Rotation of pairs by given angles, interleaved layout.
 
 Forward (Y) and backward (dX) for NumPy, derived from the definitions of `rotary_embedding_interleaved`.

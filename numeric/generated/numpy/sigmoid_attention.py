@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: d9231ec9850d9dd989fbf5478676e3e9
 """Attention with weights sigmoid(s + shift).
 
 Forward (O) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `sigmoid_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: e19bb4e3bbb31f14195dceb1efee74c6
 """Attention with a sink: one more score in the denominator, without a value.
 
 Forward (O, L) and backward (dQ, dK, dV, dsink, dbias) for NumPy, derived from the definitions of

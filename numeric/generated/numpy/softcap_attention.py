@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: d46143371618684325f09c1919a3e3ec
 """Attention with softly capped scores: cap·tanh(s/cap).
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of

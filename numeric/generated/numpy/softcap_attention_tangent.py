@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 05ff2e5cb95a206924410be08a4df50b
 """Attention with softly capped scores: cap·tanh(s/cap), with tangents.
 
 Forward (O, L, tO, tL) for NumPy, derived from the definitions of `softcap_attention_tangent`.
@@ -84,7 +85,8 @@ def forward(
         tS_1[i,j] = scale (Σ_c K[j,c] tQ[i,c] + Σ_c Q[i,c] tK[j,c])/cap
         tS_2[i,j] = tS_1[i,j] (1 − S_2[i,j]²)
         tS[i,j] = cap tS_2[i,j] + tbias[i,j]
-        tA[i,j] = A[i,j] (tS[i,j] − Σ_j′ A[i,j′] tS[i,j′])
+        tA_1[i,j] = tS[i,j] − Σ_j′ A[i,j′] tS[i,j′]
+        tA[i,j] = A[i,j] tA_1[i,j]
         tO[i,v] = Σ_j A[i,j] tV[j,v] + Σ_j V[j,v] tA[i,j]
         tL[i] = Σ_j A[i,j] tS[i,j]
     """
@@ -108,7 +110,8 @@ def forward(
     tS = cap * tS_2
     if tbias is not None:
         tS = tS + tbias
-    tA = visible_only(xp, A * (tS - xp.sum(visible_only(xp, A * tS, M), axis=-1)[..., None]), M)
+    tA_1 = tS - xp.sum(visible_only(xp, A * tS, M), axis=-1)[..., None]
+    tA = visible_only(xp, A * tA_1, M)
     tO = visible_matmul(xp, A, tV, M) + visible_matmul(xp, tA, V, M)
     tL = xp.sum(visible_only(xp, A * tS, M), axis=-1)
     outputs = {"O": O, "L": L, "tO": tO, "tL": tL}

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 1042d8542ed566dc8dfe04cce2357499
 """Softmax of every row of X/τ.
 
 Forward (P) and backward (dX) for NumPy, derived from the definitions of `softmax_rows`.

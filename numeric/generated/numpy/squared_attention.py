@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: e80f6716e4f3d942a9789ad19c8b1b3a
 """Attention with weights max(s, 0)²/m.
 
 Forward (O) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `squared_attention`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 8e2099e8ff5bfb46415822183a4aa0d6
 """Gated position-wise network: (silu(X W_gate) ∘ X W_up) W_down.
 
 Forward (Y) and backward (dX, dW_gate, dW_up, dW_down) for NumPy, derived from the definitions of `swiglu`.

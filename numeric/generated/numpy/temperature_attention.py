@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 5893ac3d91a07b9132f22c00b8e56c5d
 """Attention with a temperature: softmax(s/τ).
 
 Forward (O, L) and backward (dQ, dK, dV, dbias, dtemperature) for NumPy, derived from the definitions of

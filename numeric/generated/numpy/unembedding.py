@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: 68810f6dc918f96edbc52507ec9b4272
 """Logits of every token of the vocabulary.
 
 Forward (Z) and backward (dX, dW_U) for NumPy, derived from the definitions of `unembedding`.

@@ -1,3 +1,4 @@
+# Seal of generated text, broken by edits: d6546a5d028850630d0e7dbea90dde57
 """Sliding-window attention: i − left ≤ j ≤ i + right.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `window_attention`.
