@@ -75,11 +75,11 @@ SLOWEST = 20
 def prove(repeats: int) -> None:
     """Processor time to prove each identity of every program, after SymPy is imported, with all caches cleared."""
     from derive.forward import names, program
-    from derive.proof import prover
+    from derive.proof import verdict
     from derive.proof.identities import identities
 
     bodies = {
-        (name, identity.name): partial(prover.prove, identity)
+        (name, identity.name): partial(verdict.prove, identity)
         for name in names()
         for identity in identities(program(name))
     }

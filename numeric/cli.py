@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import sys
 import time
 from pathlib import Path
@@ -29,6 +30,8 @@ app = typer.Typer(
 
 HOLDS, WRONG, USAGE, NOTHING_CHECKED = 0, 1, 2, 5
 
+LARGEST_FILE = 1_000_000
+"""Bytes that are read of a file that is given."""
 
 Notation = Literal["row", "column", "index"]
 Convention = Literal["row", "column"]
@@ -51,10 +54,10 @@ def derive(
 ) -> None:
     """Derive a program's gradients and print every step."""
     from derive.forward.special import one_of, with_identity
-    from derive.modes import derivation_in, program
+    from derive.modes import derivation_in
     from derive.printers import derivation as printed
 
-    source = program(name)
+    source = _program(name)
     chosen = source if full else source.plain()
     if identity:
         chosen = with_identity(chosen, identity)
@@ -83,6 +86,7 @@ def _left_out(source: Program, chosen: Program) -> list[str]:
 
 
 _DONE = {"missing": "wrote", "changed": "rewrote", "leftover": "removed"}
+_WHOSE = {"generated": "", "edited": ", which was edited since", "other": ", which backprove did not write"}
 
 
 @app.command()
@@ -95,8 +99,8 @@ def generate(
     mode: Annotated[Mode, typer.Option(help="Another program made from each of the named ones.")] = "backward",
 ) -> None:
     """Regenerate the kernels from their derivations, or check that the committed ones equal them."""
-    from derive.generate import compare, write
-    from derive.modes import in_mode, program
+    from derive.generate import check_folder, compare, write
+    from derive.modes import in_mode
     from derive.pipeline import modules
 
     if chosen and out is None:
@@ -104,17 +108,20 @@ def generate(
     if mode != "backward" and not chosen:
         raise NumericError(f"name the programs to generate in the mode {mode}")
     directory = out or _generated()
-    expected = modules(*(in_mode(program(name), mode) for name in chosen or ()))
+    if not check:
+        check_folder(directory)
+    expected = modules(*(in_mode(_program(name), mode) for name in chosen or ()))
     whole = not chosen  # what other programs have left in a directory of one's own stays
     differences = (compare if check else write)(directory, expected, leftovers=whole)
-    told = {"missing": "missing", "changed": "changed", "leftover": "leftover"} if check else _DONE
     for difference in differences:
-        print(f"{told[difference.kind]}: {difference.path}")
+        done = "kept" if difference.kept else _DONE[difference.kind]
+        print(f"{difference.kind if check else done}: {difference.path}{_WHOSE[difference.owner]}")
         if check and difference.diff:
             print(difference.diff)
     if check and differences:
         print(f"{len(differences)} files differ from the derivation; run: backprove generate")
-        print("a leftover without the mark of generated files is yours: move it elsewhere")
+        if any(d.kept or d.owner == "other" for d in differences):
+            print("it neither removes nor replaces what it did not write: move that elsewhere")
         raise typer.Exit(WRONG)
     print(f"{len(expected)} files {'equal the derivation' if check else 'are up to date'}")
 
@@ -148,6 +155,10 @@ def verify(
             raise NumericError("--mutate asks every checker, on NumPy: leave out --backend, --only and --rigorous")
         if out is not None and (names or curated):
             raise NumericError("the page is about all programs and all mistakes: leave out names and --curated")
+        if out is not None:
+            from derive.generate import check_folder
+
+            check_folder(out)
         raise typer.Exit(_mutated(names, format, mode, curated, jobs, out))
     if curated or jobs or out is not None:
         raise NumericError("--curated, --jobs and --out are for --mutate")
@@ -166,11 +177,15 @@ def verify(
 def prove(
     names: Annotated[list[str] | None, typer.Argument(help="Programs or .py files; else all.")] = None,
     only: Annotated[str, typer.Option(help="Only statements whose name or topic holds this text.")] = "",
-    format: Annotated[Literal["text", "json"], typer.Option(help="Text, or a report for machines.")] = "text",
+    format: Annotated[Literal["text", "json"], typer.Option(help="Text, or whole proofs for the checker.")] = "text",
+    recheck: Annotated[
+        bool, typer.Option("--recheck", help="Let the checker alone read all proofs, in a process of its own.")
+    ] = False,
 ) -> None:
-    """Prove the identities of programs for all sizes, with every rewrite, counterexample or open end."""
+    """Prove the identities of programs for all sizes: every line, counterexample or open end."""
+    if recheck:
+        raise typer.Exit(_rechecked(names, only, format))
     from derive.forward import names as all_names
-    from derive.modes import program
     from derive.proof.identities import identities
     from derive.proof.verdict import settle
     from numeric import reports
@@ -178,14 +193,14 @@ def prove(
 
     out, found = console(), {}
     for name in dict.fromkeys(names or all_names()):
-        chosen = [x for x in identities(program(name)) if only in x.name or only in x.topic]
+        chosen = [x for x in identities(_program(name)) if only in x.name or only in x.topic]
         timed = []
         for identity in chosen:
             start = time.perf_counter()
             timed.append((settle(identity), _since(start)))
         found[name] = [verdict for verdict, _ in timed]
         if format == "text" and timed:
-            show_verdicts(out, name, timed)
+            show_verdicts(out, _printable(name), timed)
     verdicts = [v for listed in found.values() for v in listed]
     if format == "json":
         print(reports.verdicts_as_json(found))
@@ -194,6 +209,22 @@ def prove(
     if any(v.as_stated is False for v in verdicts):
         raise typer.Exit(WRONG)
     raise typer.Exit(HOLDS if any(v.as_stated for v in verdicts) else NOTHING_CHECKED)
+
+
+def _rechecked(names: list[str] | None, only: str, format: str) -> int:
+    """Let the checker read the proofs of the named programs, or of all."""
+    from derive.forward import names as all_names
+    from derive.proof import checker
+    from numeric.recheck import recheck
+
+    if format != "text":
+        raise NumericError("--recheck prints what the checker says: leave out --format")
+    own = [_program(name).name for name in names or ()]
+    done = recheck(own or all_names(), only, jobs=1 if own else 0)
+    print(done.told)
+    size = Path(str(checker.__file__)).read_text(encoding="utf-8").count("\n")
+    print(f"by {Path(str(checker.__file__)).name}, {size} lines, in a process that loads nothing else of backprove")
+    return HOLDS if done.accepted else WRONG
 
 
 def _mutated(names: list[str] | None, format: Report, mode: Mode, curated: bool, jobs: int, out: Path | None) -> int:
@@ -295,7 +326,7 @@ def _provided(name: str, mode: Mode) -> str:
 
     if mode == "backward" and name in programs():
         return name
-    own = in_mode(program(name), mode)
+    own = in_mode(_program(name), mode)
     for made in dict.fromkeys((taken_apart(own.name)[0], own.name)):
         for target in TARGETS:
             if made not in programs() and (target == "numpy" or cupy_missing() is None):
@@ -329,15 +360,16 @@ def cost(
     full: Annotated[bool, typer.Option("--full", help="With optional inputs and all outputs.")] = False,
 ) -> None:
     """Print what a kernel computes, reads, writes and keeps, as formulas in sizes and as numbers."""
+    from rich.markup import escape
+
     from derive.lower import cost as costs
-    from derive.modes import program
     from derive.pipeline import kernel
     from numeric.terminal import console, show_cost
 
-    source = program(name)
+    source = _program(name)
     chosen = source if full else source.plain()
     known = [str(s) for s in dict.fromkeys(s for i in chosen.inputs for s in i.tensor.shape if not s.is_Integer)]
-    show_cost(console(), name, costs(kernel(chosen)), _sizes(name, sizes, known))
+    show_cost(console(), escape(_printable(name)), costs(kernel(chosen)), _sizes(name, sizes, known))
 
 
 def _sizes(name: str, text: str, known: list[str]) -> dict[str, int]:
@@ -345,7 +377,7 @@ def _sizes(name: str, text: str, known: list[str]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         size, _, number = part.partition("=")
-        if size not in known or not number.isdecimal() or len(number) > 18:
+        if size not in known or not (number.isascii() and number.isdecimal()) or len(number) > 18:
             wanted = f"give whole numbers for {', '.join(known)}, such as {known[0]}=4" if known else "it has no sizes"
             raise NumericError(f"{name}: {part[:40]!r} is no size; {wanted}")
         if size in sizes:
@@ -364,22 +396,55 @@ def document(
 ) -> None:
     """Write the worked example and the page of programs: every formula, number and answer from the derivations."""
     for path in _document(out, input, notation):
-        print(f"wrote {path}")
+        print(f"wrote {_printable(str(path))}")
 
 
 def _document(out: Path, given: Path | None, notation: Convention) -> tuple[Path, ...]:
     from derive.document import Inputs, parse_inputs, worked_example, write_documents, write_programs
+    from derive.generate import check_folder
 
+    check_folder(out)
     inputs = Inputs() if given is None else parse_inputs(_text(given))
     page = worked_example(inputs.matrices or None, notation=notation, scale=inputs.scale)
     return write_documents(out, page) + (write_programs(out) if given is None else ())
 
 
 def _text(path: Path) -> str:
+    """What a file of a user's holds."""
+    _check_file(path, "JSON")
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise DeriveError(f'{path} is not a UTF-8 text file; give JSON such as {{"Q": [[1, "1/2"]], …}}') from None
+
+
+def _program(name: str) -> Program:
+    """The program that is asked for; a file of a user's is looked at before it is run."""
+    from derive.modes import program, taken_apart
+
+    file = Path(taken_apart(name)[0])
+    if file.suffix == ".py" and file.exists():
+        _check_file(file, "a program")
+    try:
+        return program(name)
+    except SystemExit as stop:
+        raise DeriveError(f"{name} ends Python, with {stop.code!r}; a file that defines a program goes on") from None
+
+
+def _check_file(path: Path, what: str) -> None:
+    """A file of which there is an end, and no waiting for it: no folder, no pipe, no device, nothing huge.
+
+    Raises
+    ------
+    DeriveError, OSError: it is something else, or not there.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "a pipe or a device"
+        raise DeriveError(f"{path} is {kind}; give a file with {what}")
+    if found.st_size > LARGEST_FILE:
+        most = f"at most {LARGEST_FILE:,} bytes"
+        raise DeriveError(f"{path} has {found.st_size:,} bytes; give a file with {what} of {most}")
 
 
 @app.command()
@@ -411,7 +476,7 @@ def run() -> None:
 
     out, rows = console(), []
     start = time.perf_counter()
-    changed = write(_generated(), modules())
+    changed = [d for d in write(_generated(), modules()) if not d.kept]
     rows.append(("generate", f"{len(changed)} files rewritten" if changed else "kernels are up to date", _since(start)))
     start = time.perf_counter()
     missing = flint_missing()
@@ -432,13 +497,20 @@ def _since(start: float) -> float:
     return time.perf_counter() - start
 
 
+def _printable(text: str) -> str:
+    """A text on one line: what would break it, move the cursor, or cannot be written is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def main() -> None:
     """Run the command; expected errors are one line and exit code 2."""
     try:
         app()
     except (DeriveError, NumericError) as error:
-        print(f"backprove: {error}", file=sys.stderr)
-        raise SystemExit(USAGE) from None
+        told = str(error)
     except OSError as error:
-        print(f"backprove: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
-        raise SystemExit(USAGE) from None
+        told = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
+    else:
+        return
+    print(f"backprove: {_printable(told)}", file=sys.stderr)
+    raise SystemExit(USAGE)

@@ -152,26 +152,35 @@ def show_verdicts(out: Console, name: str, verdicts: Sequence[tuple[Verdict, flo
         rows = Table.grid(padding=(0, 1))
         rows.add_column(justify="right", style="dim", width=9, no_wrap=True)
         rows.add_column()
-        rows.add_row("", Text(identity.statement))
-        if identity.premises:
-            rows.add_row("if", Text("; ".join(identity.premises)))
+        for text in identity.statement.split("; "):
+            rows.add_row("", Text(text))
+        for text in identity.conditions:
+            rows.add_row("if", Text(text))
+        if identity.setting:
+            rows.add_row("about", Text(identity.setting))
+        for text in identity.where:
+            rows.add_row("where", Text(text))
         rows.add_row("behind", Text(identity.relied_on))
-        for label, text in _evidence(verdict):
-            rows.add_row(label, Text(text, style="dim"))
+        for label, evidence in _evidence(verdict):
+            rows.add_row(label, evidence)
         out.print(rows)
     out.print()
 
 
-def _evidence(verdict: Verdict) -> Iterator[tuple[str, str]]:
-    """What a verdict rests on, line by line."""
+def _evidence(verdict: Verdict) -> Iterator[tuple[str, Text]]:
+    """What a verdict rests on, line by line: a proof in full, a counterexample, or what is left over."""
+    from derive.proof.lines import lines
+
     proof = verdict.proof
     if proof.status == "proved":
-        yield "by", verdict.reason
+        for line in lines(proof.data):
+            shown = Text.assemble("  " * line.depth, line.text, (f"   {line.why}" if line.why else "", "dim cyan"))
+            yield line.sign or "proof", shown
     elif proof.counterexample is not None:
-        yield "because", f"of {proof.counterexample}"
+        yield "because", Text(f"of {proof.counterexample}", style="dim")
     else:
-        yield "left", str(proof.left)
-        yield "right", str(proof.right)
+        for rest in proof.remainders:
+            yield "left", Text(rest, style="dim")
 
 
 def words_counted(verdicts: Sequence[Verdict]) -> str:

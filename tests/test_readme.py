@@ -67,7 +67,7 @@ def test_shown_output_is_the_output() -> None:
         ("derive attention_head", ["derive", "attention_head", "--notation", "column"]),
         ("derive attention --fix", ["derive", "attention", "--fix", "i"]),
         ("derive attention --mode", ["derive", "attention", "--mode", "double-backward"]),
-        ("prove attention", ["prove", "attention", "--only", "shift inv"]),
+        ("prove attention", ["prove", "attention", "--only", "score gradients sum to zero"]),
         ("count gpt3", ["count", "gpt3"]),
         ("verify attention --mutate", ["verify", "attention", "--mutate"]),
         ("verify attention --only rigorous", ["verify", "attention", "--only", "rigorous", "--rigorous"]),

@@ -13,8 +13,8 @@ from derive.document.values import Value
 from derive.errors import DerivationError, ProofError
 from derive.forward import program
 from derive.proof.identities import identities
-from derive.proof.prover import Identity, prove
-from derive.proof.verdict import Verdict, settle
+from derive.proof.statements import Identity
+from derive.proof.verdict import Verdict, prove, settle
 
 
 @cache

@@ -17,7 +17,7 @@ from derive.lower.arrays import Node, Product, walk
 from derive.lower.tensorise import Layout, tensorise
 from derive.printers.notation import Writer
 from derive.proof.identities import identities
-from derive.proof.prover import Identity
+from derive.proof.statements import Identity
 
 ROWS_SHOWN = 4
 """How many rows of a matrix are worked out one by one; the rest go the same way."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from derive.document.evidence import settled
-from derive.document.markdown import plain
 from derive.errors import ProofError
 from derive.forward import names
-from derive.proof.axioms import ALWAYS, LAWS, Axiom
-from derive.proof.prover import Identity
+from derive.printers.derivation import plain
+from derive.proof import checker, terms
+from derive.proof.rules import RULES
+from derive.proof.statements import Identity
 from derive.proof.verdict import Verdict
 
 FEW = 4
@@ -35,7 +37,7 @@ def identities_page() -> str:
             key = verdict.identity.topic, verdict.identity.name
             rows.setdefault(key, (verdict.identity, {}))[1][name] = verdict
     listed = list(rows.values())
-    return "\n".join([*_head(listed), *_assumed(listed), *_topics(listed), *_open(listed)]) + "\n"
+    return "\n".join([*_head(listed), *_trusted(), *_rules(), *_topics(listed), *_open(listed)]) + "\n"
 
 
 def _head(rows: Sequence[Row]) -> Iterator[str]:
@@ -44,12 +46,33 @@ def _head(rows: Sequence[Row]) -> Iterator[str]:
     counted = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
     yield "# Identities"
     yield ""
-    yield "Made by `backprove document`; do not edit. `backprove prove NAME` prints every rewrite of every proof."
+    yield "Made by `backprove document`; do not edit. `backprove prove NAME` prints every line of every proof."
     yield ""
     yield f"{len(rows)} statements, made about {statements} times of {_of_programs(rows)} programs: {counted}."
-    yield "*Proved* means for all sizes, by canonical form and the axioms below, never by sampling. *Refuted* is an"
-    yield "equation that people may take for true, listed with a counterexample. A statement is built from the"
-    yield "program's own definitions and derived gradients, and says that its sides are equal where they are defined."
+    yield "*Proved* means for all sizes: every step is accepted by a checker that knows nothing of what found it."
+    yield "*Refuted* is an equation that people may take for true, listed with a counterexample. Every statement is"
+    yield "printed from the terms that are proved, and stands on its program's own definitions and derived gradients."
+    yield ""
+
+
+def _trusted() -> Iterator[str]:
+    """What somebody has to believe who believes the proofs, counted."""
+    base, around = (Path(str(module.__file__)).read_text(encoding="utf-8").count("\n") for module in (checker, terms))
+    yield "## What you have to trust"
+    yield ""
+    yield "`backprove prove --format json > proofs.json` writes every statement with its definitions, its premises"
+    yield "and every step of its proof; `python checker.py proofs.json` reads that and accepts it, or says which step"
+    yield "fails."
+    yield "To be trusted are"
+    yield ""
+    yield f"- `derive/proof/checker.py`, {base} lines, and Python's standard library: no SymPy, nothing else of this"
+    yield "  project;"
+    yield f"- that the definitions in the file are the program's: `derive/proof/terms.py`, {around} lines, writes them,"
+    yield "  and the file can be read;"
+    yield "- that a program's gradients are those of its definitions: `backprove verify` asks dual numbers about that."
+    yield ""
+    yield "The prover, canonical forms and SymPy's own simplifications are not among them: what they get wrong, the"
+    yield "checker does not accept. `backprove prove --recheck` runs it on the whole catalogue."
     yield ""
 
 
@@ -57,22 +80,16 @@ def _of_programs(rows: Sequence[Row]) -> int:
     return len({name for _, verdicts in rows for name in verdicts})
 
 
-def _assumed(rows: Sequence[Row]) -> Iterator[str]:
-    axioms: dict[str, Axiom] = {a.name: a for a in ALWAYS}
-    for identity, _ in rows:
-        axioms |= {a.name: a for a in identity.axioms}
-    yield "## What proofs may use"
+def _rules() -> Iterator[str]:
+    yield "## What a step may do"
     yield ""
-    yield "In this order: definitions unfold; laws of all numbers; axioms about single tensors, each a premise of what"
-    yield "uses it or proved of the tensor's definition; multiplication by what divides. The algebra keeps sums of"
-    yield "products canonical: bound axes have no names, factors no order, deltas contract, M² = M."
+    yield "Between steps only the normal form of sums of products counts: orders, brackets and names of summed"
+    yield "positions do not. A step replaces instances of one of these:"
     yield ""
-    yield "| kind | name | statement |"
+    yield "| rule | says | may be used if |"
     yield "|---|---|---|"
-    for law in LAWS:
-        yield f"| law | {plain(law.name)} | `{law.statement}` |"
-    for axiom in axioms.values():
-        yield f"| axiom | {plain(axiom.name)} | `{axiom.statement}` |"
+    for rule in RULES.values():
+        yield f"| {plain(rule.title)} | {plain(rule.says)} | {plain('; '.join(rule.conditions)) or 'always'} |"
     yield ""
 
 
@@ -91,15 +108,22 @@ def _topics(rows: Sequence[Row]) -> Iterator[str]:
 def _cells(identity: Identity, verdicts: dict[str, Verdict]) -> tuple[str, ...]:
     words = dict.fromkeys(v.word for v in verdicts.values())
     programs = ", ".join(f"`{n}`" for n in verdicts) if len(verdicts) <= FEW else f"{len(verdicts)} programs"
-    premises = "; ".join(map(plain, identity.premises)) or "always"
+    conditions = [*map(_code, identity.conditions), *([plain(identity.setting)] if identity.setting else [])]
+    made = "".join(f"<br>with {_code(text)}" for text in identity.where if text.split("[")[0] in identity.own)
     return (
         plain(identity.name),
-        f"`{identity.statement}`",
-        premises,
+        f"{_code(identity.statement)}{made}",
+        "; ".join(conditions) or "always",
         ", ".join(words),
         plain(identity.relied_on),
         programs,
     )
+
+
+def _code(text: str) -> str:
+    """Text as code in a cell of a table; a name before a colon stays words."""
+    words, colon, formula = text.rpartition(": ")
+    return f"{plain(words)}: `{formula}`" if colon else f"`{text}`"
 
 
 def _open(rows: Sequence[Row]) -> Iterator[str]:
@@ -109,8 +133,8 @@ def _open(rows: Sequence[Row]) -> Iterator[str]:
     if not left:
         yield "The prover leaves none of these statements open."
     for name, verdict in left:
-        yield f"- `{name}`, {plain(verdict.identity.name)}: {verdict.word}. Left: `{verdict.proof.left}`. "
-        yield f"  Right: `{verdict.proof.right}`."
+        left_over = "; ".join(verdict.proof.remainders)
+        yield f"- `{name}`, {plain(verdict.identity.name)}: {verdict.word}. Left over: `{left_over}`."
     yield ""
     yield "Not proved but checked for every program, each with the word that it earns in `backprove verify`:"
     yield ""

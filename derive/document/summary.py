@@ -8,6 +8,7 @@ from derive.calculus import Step
 from derive.document.evidence import proved, proved_with_masks
 from derive.document.example import Example
 from derive.document.model import Line, Section, Work, line, paragraph, points
+from derive.forward.program import unfolded
 
 LONGEST_STEP = 150
 """Characters of LaTeX beyond which a step is told by its reason alone."""
@@ -40,8 +41,8 @@ def why(example: Example) -> Section:
     dS, r = example.name("dS"), example.name("r")
     A = example.definition("A").target
 
-    def weights(value: sp.Expr) -> str:
-        return example.writer.value(A, value)
+    def weights(side: sp.Expr) -> str:
+        return example.writer.value(A, unfolded(side, shift.unfold))
 
     return Section(
         "Why it works",

@@ -16,6 +16,7 @@ from derive.algebra.tensors import Values, is_gate
 from derive.errors import AlgebraError, DefinitionError
 from derive.forward.naming import objection
 from derive.forward.program import Definition, Dims, Input, Output, Parameter, Program, Writing
+from derive.forward.texts import check_texts
 
 _OWN_PACKAGES = ("derive", "numeric")
 
@@ -139,7 +140,12 @@ class Builder:
         writing: Mapping[str, Writing] | None = None,
         branches: Mapping[str, str] | None = None,
     ) -> Program:
-        """The finished program."""
+        """The finished program.
+
+        Raises
+        ------
+        DefinitionError: it has no output, a size that nothing determines, or a text that nothing can show.
+        """
         if not self._outputs:
             raise DefinitionError(f"{self.name} has no output; end with .output(name)")
         program = Program(
@@ -153,6 +159,7 @@ class Builder:
             dict(writing or {}),
             dict(branches or {}),
         )
+        check_texts(program)
         _check_sizes(program)
         return program
 

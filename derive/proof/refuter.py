@@ -115,7 +115,7 @@ def _at_random(program: Program, attempt: int, chance: random.Random, all_visibl
     left, right = (_flat(values[o.name], len(o.axes)) for o in program.outputs)
     for place, first in left.items():
         second = right[place]
-        if apart(first, second):
+        if _finite(first) and _finite(second) and apart(first, second):
             at = dict(zip((a.name for a in program.outputs[0].axes), place, strict=True))
             return Counterexample(sizes, inputs, parameters, at, _short(first.value), _short(second.value))
     return None
@@ -140,6 +140,11 @@ def _integers(program: Program, tensor: Tensor, sizes: Mapping[str, int], attemp
 
 def _mentions(expr: sp.Basic, tensor: Tensor) -> bool:
     return any(entry.base == tensor for entry in expr.atoms(Entry))
+
+
+def _finite(bounded: Bounded) -> bool:
+    """Whether a side is defined: a statement says nothing about the logarithm of 0."""
+    return bool(bounded.value - bounded.value == 0)
 
 
 def apart(first: Bounded, second: Bounded) -> bool:

@@ -20,11 +20,11 @@ from derive.forward.program import Definition, unfolded
 from derive.forward.softmax import recognise
 from derive.mistakes import identified_sizes
 from derive.proof.arithmetic import Arithmetic, Number, RunningErrors, UndefinedError
-from derive.proof.axioms import Axiom, rows_sum_to_one
 from derive.proof.fingerprint import FiniteField, random_point, random_residue, small_sizes, where_defined
 from derive.proof.interpreter import HIDDEN, Machine, OutsideError
-from derive.proof.prover import vanishes
 from derive.proof.refuter import apart
+from derive.proof.statements import Premise, sums_to_one
+from derive.proof.verdict import vanishes
 
 POINTS = 16
 """How many random points are tried before a checker gives up; a wrong program agrees at one only by accident."""
@@ -196,8 +196,8 @@ def equal_outputs(right: Derivation, wrong: Derivation) -> bool:
     outputs = {o.name for o in (*right.forward.outputs, *right.derived.outputs)}
     if identified_sizes(right, wrong) or not outputs <= theirs.keys():
         return False
-    softmaxes = [d.target.tensor for d in right.forward.definitions if (s := recognise(d)) and s.beside == 0]
-    axioms = tuple(map(rows_sum_to_one, softmaxes))
+    softmaxes = [(d, s.over) for d in right.forward.definitions if (s := recognise(d)) and s.beside == 0]
+    rows = tuple(sums_to_one(d.target.tensor, d.axes, over, f"rows of {d.name} sum to 1") for d, over in softmaxes)
     derived = [d for d in right.derived.definitions if theirs.get(d.name) == d]
     changed: set[str] = set()
     for name, definition in theirs.items():
@@ -205,7 +205,7 @@ def equal_outputs(right: Derivation, wrong: Derivation) -> bool:
         if known == definition and not _read(definition) & changed:
             continue
         if known is None or not _proved_equal(
-            _written_out(known.value, ours, changed), _written_out(definition.value, theirs, changed), derived, axioms
+            _written_out(known.value, ours, changed), _written_out(definition.value, theirs, changed), derived, rows
         ):
             changed.add(name)
         if changed & outputs or len(changed) > REACH:
@@ -213,27 +213,27 @@ def equal_outputs(right: Derivation, wrong: Derivation) -> bool:
     return True
 
 
-def _proved_equal(left: sp.Expr, right: sp.Expr, derived: Sequence[Definition], axioms: Sequence[Axiom]) -> bool:
+def _proved_equal(left: sp.Expr, right: sp.Expr, derived: Sequence[Definition], premises: Sequence[Premise]) -> bool:
     """Whether a difference vanishes, once some cotangents are written out: the last first, as they build on the others.
 
     A cotangent is written out only if it is the same in both programs.
     """
     rest = left - right
     for _ in range(REACH):
-        if _vanishes(rest, axioms):
+        if _vanishes(rest, premises):
             return True
         read = {e.base for e in rest.atoms(Entry)}
         last = next((d for d in reversed(derived) if d.target.base in read), None)
         if last is None:
             return False
         rest = unfolded(rest, [last])
-    return _vanishes(rest, axioms)
+    return _vanishes(rest, premises)
 
 
-def _vanishes(difference: sp.Expr, axioms: Sequence[Axiom] = ()) -> bool:
-    """Whether a difference is 0 for all sizes: in canonical form, or by laws and axioms."""
+def _vanishes(difference: sp.Expr, premises: Sequence[Premise] = ()) -> bool:
+    """Whether a difference is 0 for all sizes: in canonical form, or by a proof."""
     rest = canonical(difference)
-    return bool(rest == 0 or vanishes(rest, axioms))
+    return bool(rest == 0 or vanishes(rest, premises))
 
 
 def _by_name(derivation: Derivation) -> dict[str, Definition]:

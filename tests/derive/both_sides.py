@@ -11,13 +11,13 @@ from derive.algebra import Axis, Entry, Tensor, free_axes
 from derive.calculus import backward
 from derive.forward import Definition, Input, Output, Program
 from derive.proof import Decimals, interpret
-from derive.proof.prover import Identity
+from derive.proof.statements import Claim, Identity, spelled
 
 SIZES = {"n": 3, "m": 4, "d": 2, "d_v": 5}
 
 
-def sides(identity: Identity, source: Program) -> tuple[list[Any], list[Any]]:
-    """Both sides of an identity in numbers, from the definitions of a program and of its gradients.
+def sides(claim: Claim, identity: Identity, source: Program) -> tuple[list[Any], list[Any]]:
+    """Both sides of a claim in numbers, from the definitions of a program and of its gradients.
 
     Definitions that the identity unfolds take the place of those of the same name; tensors that nobody
     defines are given at random; every query sees the first key.
@@ -26,8 +26,9 @@ def sides(identity: Identity, source: Program) -> tuple[list[Any], list[Any]]:
     ordered |= {d.name: d for d in identity.unfold if d.name not in ordered and not d.name.startswith(("d", "r"))}
     ordered |= {d.name: d for d in backward(source.returning("O")).derived.definitions}
     ordered |= {d.name: d for d in identity.unfold}
-    axes = tuple(sorted(free_axes(identity.left) | free_axes(identity.right), key=str))
-    both = [Definition(Tensor(n, *axes)[axes], x) for n, x in (("left", identity.left), ("right", identity.right))]
+    left, right = (spelled(side, tuple(ordered.values())) for side in (claim.left, claim.right))
+    axes = tuple(sorted(free_axes(left) | free_axes(right), key=str))
+    both = [Definition(Tensor(n, *axes)[axes], x) for n, x in (("left", left), ("right", right))]
     definitions = (*ordered.values(), *both)
     needed = {x.target.tensor for x in both}
     for definition in reversed(definitions):

@@ -22,7 +22,7 @@ from derive.mistakes import MISTAKES, Mistake, applies, apply, assumed_sizes, ch
 from derive.mistakes.changes import at, drop_factor, drop_term, instead, sum_over, swap_axes, times, together
 from derive.proof import Weights, interpret
 from derive.proof.identities import identities
-from derive.proof.prover import prove
+from derive.proof.verdict import prove
 
 SQUARE = {"n": 3, "m": 3, "d": 4, "d_v": 2}
 DISTINCT = {"n": 3, "m": 4, "d": 5, "d_v": 2}
@@ -108,7 +108,7 @@ def test_the_identity_that_a_mistake_violates_is_proved_without_it_and_refuted_w
         identity, definitions=wrong.definitions, unfold=tuple(d for d in wrong.definitions if d.name in unfolded)
     )
     outcome = prove(replace(about_wrong, all_visible=one.name != "mask_leak"))
-    assert outcome.status == "refuted", outcome.remainder
+    assert outcome.status == "refuted", outcome.remainders
 
 
 def test_the_untransposed_product_takes_as_many_queries_as_keys(derivation: Derivation) -> None:

@@ -21,7 +21,7 @@ from derive.proof.identities.norms import layer_norm_identities, rms_norm_identi
 from derive.proof.identities.positions import rotary_identities, rotation_identities
 from derive.proof.identities.routing import routing_identities
 from derive.proof.identities.softmax import softmax_identities
-from derive.proof.prover import Identity
+from derive.proof.statements import Identity
 
 OF_ATTENTION: Mapping[str, Callable[[Attention], Iterator[Identity]]] = {
     "softmax": softmax_identities,

@@ -6,21 +6,17 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from derive.algebra import Axis, Tensor, Total
-from derive.forward.program import unfolded
-from derive.proof.axioms import sums_to_one
-from derive.proof.identities.attention import SEEN, Attention
-from derive.proof.prover import Identity
-
-NOT_ALL_EMPTY = "a key is seen in one of the parts"
+from derive.algebra import Axis, Entry, Tensor, Total
+from derive.forward.program import Definition
+from derive.proof.identities.attention import Attention
+from derive.proof.statements import Claim, Identity, Premise, equation, sums_to_one
 
 
 def fused_identities(a: Attention) -> Iterator[Identity]:
     """D = rowsum(dO ∘ O), which saves fused backward passes a pass over the keys, with and without a cotangent of L."""
     D = Total(a.dO * a.O.target, a.v)
-    yield Identity(
+    yield equation(
         "row sums from outputs",
-        "Σ_j A[i,j] dA[i,j] = Σ_v dO[i,v] O[i,v]",
         Total(a.A.target * a.known.at("dA"), a.j),
         D,
         a.known.chosen("dA", "O"),
@@ -30,23 +26,19 @@ def fused_identities(a: Attention) -> Iterator[Identity]:
         return
     dS, dA, dL = (a.with_L.at(name) for name in ("dS", "dA", "dL"))
     chain = a.with_L.chosen("r", "dA", "dS")
-    yield Identity(
+    yield equation(
         "score gradients sum to the cotangent of L",
-        "Σ_j dS[i,j] = dL[i]",
         Total(dS, a.j),
         dL,
         chain,
-        a.axioms,
-        (SEEN,),
-        "kernels that return the logsumexp",
+        premises=(a.rows,),
+        relied_on="kernels that return the logsumexp",
     )
-    yield Identity(
+    yield equation(
         "score gradients from D and the cotangent of L",
-        "dS[i,j] = A[i,j] (dA[i,j] − (Σ_v dO[i,v] O[i,v] − dL[i]))",
         dS,
         a.A.target * (dA - (D - dL)),
         (*a.with_L.chosen("O"), *chain),
-        premises=(SEEN,),
         relied_on="fused backward passes take dL off D and change nothing else",
     )
 
@@ -56,124 +48,142 @@ def tiling_identities(a: Attention) -> Iterator[Identity]:
     i, j, v = a.i, a.j, a.v
     t, u = Axis("t", "tiles"), Axis("u", "tiles")
     T = Tensor("T", t, j, values="boolean")
-    every = (sums_to_one(T, "every key is in one tile", over=0),)
+    every = sums_to_one(T, (t, j), t, "every key is in one tile")
     weight = a.form.visible * sp.exp(a.form.score) * T[t, j]
     total = Total(weight, j)
-    outputs, logs = Total(weight * a.V, j) / total, sp.log(total)
-    premises = ("T[t,j] is 1 for the tile t that key j is in, else 0", SEEN, "an empty tile counts as (0, −∞)")
-    whole = unfolded(a.O.value, [a.A])
-    yield Identity(
+    log = Definition(Tensor("L_tile", i, t)[i, t], sp.log(total))
+    output = Definition(Tensor("O_tile", i, t, v)[i, t, v], Total(weight * a.V, j) / total)
+    seen = Premise("every tile holds a key that the query sees", "not 0", total, axes=(i, t))
+    around = "a tile without one counts as (0, −∞), which changes nothing"
+    exponentials = Total(sp.exp(log.target), t)
+    yield equation(
         "tiled attention is attention",
-        "Σ_t exp(L_t) O_t / Σ_t exp(L_t) = O, with O_t and L_t over the keys of tile t, for any tiles",
-        Total(sp.exp(logs) * outputs, t) / Total(sp.exp(logs), t),
-        whole,
-        axioms=every,
-        premises=premises,
+        Total(sp.exp(log.target) * output.target, t) / exponentials,
+        a.O.target,
+        (a.A, a.O, log, output),
+        premises=(every, seen),
+        setting=around,
         relied_on="tiled kernels; attention over a ring; keys split over machines",
         refutable=False,
     )
-    yield Identity(
+    whole = Definition(Tensor("L", i)[i], sp.log(Total(a.form.visible * sp.exp(a.form.score), j)))
+    yield equation(
         "tiled logsumexp is logsumexp",
-        "log Σ_t exp(L_t) = L, for any tiles",
-        sp.log(Total(sp.exp(logs), t)),
-        sp.log(Total(a.form.visible * sp.exp(a.form.score), j)),
-        axioms=every,
-        premises=premises,
+        sp.log(exponentials),
+        whole.target,
+        (whole, log),
+        premises=(every, seen),
+        setting=around,
         relied_on="tiled kernels keep L for the backward pass",
         refutable=False,
     )
     P, O, L = Tensor("P", t, u, values="boolean"), Tensor("O_tile", i, u, v), Tensor("L_tile", i, u)
-    yield Identity(
+    yield equation(
         "the order of tiles does not matter",
-        "Σ_t Σ_u P[t,u] exp(L_u) O_u / Σ_t Σ_u P[t,u] exp(L_u) is the same for every permutation P",
         Total(P[t, u] * sp.exp(L[i, u]) * O[i, u, v], t, u) / Total(P[t, u] * sp.exp(L[i, u]), t, u),
         Total(sp.exp(L[i, u]) * O[i, u, v], u) / Total(sp.exp(L[i, u]), u),
-        axioms=(sums_to_one(P, "every tile has one turn", over=0),),
-        premises=("P is a permutation",),
+        premises=(sums_to_one(P, (t, u), t, "every tile has one turn"),),
+        setting="P[t,u] is 1 where tile u has turn t",
         relied_on="rings: each machine starts with its own block",
         refutable=False,
     )
-    yield Identity(
+    x = Tensor("x", j)
+    yield equation(
         "gradients of tiles add up",
-        "Σ_t Σ_j T[t,j] dS[i,j] x[j] = Σ_j dS[i,j] x[j] for any x, as for dQ",
-        Total(T[t, j] * a.known.at("dS") * (x := Tensor("x", j))[j], t, j),
+        Total(T[t, j] * a.known.at("dS") * x[j], t, j),
         Total(a.known.at("dS") * x[j], j),
-        axioms=every,
-        premises=premises[:1],
+        premises=(every,),
+        setting="for any x, as for dQ",
         relied_on="backward passes in tiles accumulate dQ",
         refutable=False,
     )
 
 
+class _Partial:
+    """One coordinate of an output, and its logsumexp: given, or defined."""
+
+    def __init__(self, name: str, output: sp.Expr | None = None, log: sp.Expr | None = None) -> None:
+        self.O, self.L = (_scalar(f"{letter}_{name}") for letter in "OL")
+        given = output is None or log is None
+        self.definitions = () if given else (Definition(self.O, output), Definition(self.L, log))
+
+    def __or__(self, other: _Partial) -> _Partial:
+        """What two parts are together."""
+        weights = sp.exp(self.L) + sp.exp(other.L)
+        output = (sp.exp(self.L) * self.O + sp.exp(other.L) * other.O) / weights
+        names = (str(p.O.tensor.name).removeprefix("O_") for p in (self, other))
+        both = _Partial("".join(n if len(n) == 1 else f"⟨{n}⟩" for n in names), output, sp.log(weights))
+        both.definitions = (*self.definitions, *other.definitions, *both.definitions)
+        return both
+
+
+def _scalar(name: str) -> Entry:
+    return Tensor(name)[()]
+
+
+def _same(name: str, one: _Partial, two: _Partial, **more: object) -> Identity:
+    """That two partial results are one: outputs and logsumexps."""
+    unfold = tuple(dict.fromkeys((*one.definitions, *two.definitions)))
+    return Identity(name, (Claim(one.O, two.O), Claim(one.L, two.L)), unfold, **more)  # type: ignore[arg-type]
+
+
 def merging_identities() -> Iterator[Identity]:
     """Partial results (O, L) of blocks of keys: how kernels that work in tiles, rounds or steps put them together."""
-    a, b, c = map(_part, "abc")
-    yield Identity(
+    a, b, c, e = map(_Partial, "abce")
+    yield _same(
         "merging partial results is associative",
-        "(a ⊕ b) ⊕ c = a ⊕ (b ⊕ c), with (O, L) ⊕ (O′, L′) = ((e^L O + e^L′ O′)/(e^L + e^L′), log(e^L + e^L′))",
-        _both(_merged(_merged(a, b), c)),
-        _both(_merged(a, _merged(b, c))),
-        premises=(NOT_ALL_EMPTY,),
+        (a | b) | c,
+        a | (b | c),
         relied_on="tiles and rings: blocks may come in any grouping",
     )
-    yield Identity(
+    yield _same(
         "merging partial results is commutative",
-        "a ⊕ b = b ⊕ a",
-        _both(_merged(a, b)),
-        _both(_merged(b, a)),
-        premises=(NOT_ALL_EMPTY,),
+        a | b,
+        b | a,
         relied_on="the order of a ring does not matter",
     )
-    yield Identity(
+    yield _same(
         "an empty partial result changes nothing",
-        "a ⊕ (0, −∞) = a",
-        _both(_merged(a, (sp.S.Zero, -sp.oo))),
-        _both(a),
-        premises=("a is not empty itself",),
+        a | e,
+        a,
+        premises=(Premise("e is empty: L_e = −∞", "equal", sp.exp(e.L)),),
         relied_on="skipped tiles; a query that sees nothing in a block",
+        refutable=False,
     )
     (S, V), (T, W) = _block(1), _block(2)
-    sums = [_exponentials(s, w) for s, w in ((S, V), (T, W))]
-    total = sums[0][1] + sums[1][1]
-    yield Identity(
+    (above, below), (more, further) = (_exponentials(s, w) for s, w in ((S, V), (T, W)))
+    first, second = (
+        _Partial(str(k), x / y, sp.log(y)) for k, (x, y) in enumerate(((above, below), (more, further)), 1)
+    )
+    whole = _Partial("whole", (above + more) / (below + further), sp.log(below + further))
+    yield _same(
         "two merged blocks are the whole",
-        "(O, L) over both blocks of keys = that of the first ⊕ that of the second, for blocks of any two sizes",
-        _both(_merged(_result(S, V), _result(T, W))),
-        _both(((sums[0][0] + sums[1][0]) / total, sp.log(total))),
-        premises=("an empty block counts as (0, −∞)", NOT_ALL_EMPTY),
+        first | second,
+        whole,
+        premises=tuple(Premise(f"block {k} has a key", "not 0", y) for k, y in ((1, below), (2, further))),
+        setting="an empty block counts as (0, −∞)",
         relied_on="tiled kernels; decoding with a cache",
     )
     yield _online(S, V)
 
 
 def _online(S: Tensor, V: Tensor) -> Identity:
-    """One step of online softmax, for any running maximum: it is subtracted, and cancels.
-
-    Both results as one expression: O′, and l′ freed of its maximum, which is the exponential of the merged L.
-    """
-    O, l, m, shift = (sp.Symbol(name, real=True) for name in ("O", "l", "m", "m_new"))
-    j = Axis("j", S.shape[0])
-    kept = sp.exp(m - shift) * l
-    total = kept + Total(sp.exp(S[j] - shift), j)
-    output = (kept * O + Total(sp.exp(S[j] - shift) * V[j], j)) / total
+    """One step of online softmax, for any running maximum: it is subtracted, and cancels."""
+    above, below, m, shift = (_scalar(name) for name in ("a", "l", "m", "m_new"))
+    j, kept = Axis("j", S.shape[0]), sp.exp(m - shift)
+    total = Definition(_scalar("l_new"), kept * below + Total(sp.exp(S[j] - shift), j))
+    output = Definition(_scalar("a_new"), kept * above + Total(sp.exp(S[j] - shift) * V[j], j))
     weighted, exponentials = _exponentials(S, V)
-    before = sp.exp(m) * l
     return Identity(
         "one step of online softmax",
-        "l′ = e^(m−m′) l + Σ_j e^(s_j−m′) and O′ = (e^(m−m′) l O + Σ_j e^(s_j−m′) v_j)/l′ merge a block, for any m′",
-        _both((output, sp.exp(shift) * total)),
-        _both(((before * O + weighted) / (before + exponentials), before + exponentials)),
-        premises=("l ≥ 0", "l > 0, or a key is seen"),
+        (
+            Claim(sp.exp(shift) * total.target, sp.exp(m) * below + exponentials),
+            Claim(sp.exp(shift) * output.target, sp.exp(m) * above + weighted),
+        ),
+        (total, output),
+        setting="m_new is any number; the output is a/l, and L = m + log l",
         relied_on="online softmax: the running maximum may be any number",
     )
-
-
-_Partial = tuple[sp.Expr, sp.Expr]
-"""One coordinate of an output, and its logsumexp."""
-
-
-def _part(name: str) -> _Partial:
-    return sp.Symbol(f"O_{name}", real=True), sp.Symbol(f"L_{name}", real=True)
 
 
 def _block(number: int) -> tuple[Tensor, Tensor]:
@@ -181,23 +191,7 @@ def _block(number: int) -> tuple[Tensor, Tensor]:
     return Tensor(f"S_{number}", j), Tensor(f"V_{number}", j)
 
 
-def _merged(one: _Partial, two: _Partial) -> _Partial:
-    weights = sp.exp(one[1]) + sp.exp(two[1])
-    return (sp.exp(one[1]) * one[0] + sp.exp(two[1]) * two[0]) / weights, sp.log(weights)
-
-
-def _both(part: _Partial) -> sp.Expr:
-    """A pair as one expression: pairs are equal where x O + y L are, for all x and y."""
-    x, y = sp.symbols("x y", real=True)
-    return x * part[0] + y * part[1]
-
-
-def _exponentials(scores: Tensor, values: Tensor) -> _Partial:
+def _exponentials(scores: Tensor, values: Tensor) -> tuple[sp.Expr, sp.Expr]:
     """Σ e^s v and Σ e^s over a block of keys."""
     j = Axis("j", scores.shape[0])
     return Total(sp.exp(scores[j]) * values[j], j), Total(sp.exp(scores[j]), j)
-
-
-def _result(scores: Tensor, values: Tensor) -> _Partial:
-    weighted, total = _exponentials(scores, values)
-    return weighted / total, sp.log(total)

@@ -11,10 +11,9 @@ from derive.errors import DerivationError
 from derive.forward import softmax
 from derive.forward.program import Definition, Program
 from derive.forward.softmax import SoftmaxForm
-from derive.proof.axioms import Axiom, rows_sum_to_one
 from derive.proof.identities.known import Known
+from derive.proof.statements import Premise, sums_to_one
 
-SEEN = "every query sees a key"
 NO_DL = "L has no cotangent"
 SCALE = sp.Symbol("scale", real=True)
 
@@ -68,9 +67,15 @@ class Attention:
         return self.O.axes[1]
 
     @property
-    def axioms(self) -> tuple[Axiom, ...]:
-        """What is assumed of A while it stays folded; proved for its definition."""
-        return (rows_sum_to_one(self.A.target.tensor),)
+    def seen(self) -> Premise:
+        """What a softmax divides by is not 0."""
+        exponentials = Total(self.form.visible * sp.exp(self.form.score), self.j)
+        return Premise("every query sees a key", "not 0", exponentials, axes=(self.i,))
+
+    @property
+    def rows(self) -> Premise:
+        """What is assumed of A while it stays folded; proved for its definition where every query sees a key."""
+        return sums_to_one(self.A.target.tensor, self.A.axes, self.j, "weights sum to 1, as every query sees a key")
 
     def weight(self, key: Axis) -> sp.Expr:
         """A[i, key]."""

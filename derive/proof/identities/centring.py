@@ -8,11 +8,10 @@ from functools import cached_property
 
 import sympy as sp
 
-from derive.algebra import Axis, Entry, Tensor, Total, equal
+from derive.algebra import Axis, Delta, Entry, Tensor, Total, equal
 from derive.forward.program import Definition
-from derive.proof.axioms import expected, products_sum_to_delta
-from derive.proof.identities.attention import NO_DL, SCALE, SEEN, Attention, scaled_products
-from derive.proof.prover import Identity
+from derive.proof.identities.attention import NO_DL, SCALE, Attention, scaled_products
+from derive.proof.statements import Identity, Premise, equation, products_sum_to_delta
 
 
 @dataclass(frozen=True)
@@ -67,47 +66,42 @@ def _keys(p: Products) -> Iterator[Identity]:
     dS, dQ = a.known.at("dS"), p.gradient("dQ", i, c)
     r, one = Axis("r", j.size), Axis("p", j.size)
     centred = K - Total(a.weight(r) * K.base[r, c], r)
-    given = (SEEN, NO_DL)
-    yield Identity(
+    yield equation(
         "key gradients of one query sum to zero",
-        "Σ_j scale dS[i,j] Q[i,c] = 0 for each query i",
         Total(SCALE * dS * Q, j),
         sp.S.Zero,
-        p.chain,
-        a.axioms,
-        given,
-        "keys can be centred",
+        a.chain,
+        premises=(a.rows,),
+        setting=f"for each query i by itself; {NO_DL}",
+        relied_on="keys can be centred",
     )
-    yield Identity(
+    yield equation(
         "centred keys",
-        "dQ[i,c] = scale Σ_j dS[i,j] (K[j,c] − Σ_r A[i,r] K[r,c])",
         dQ,
         SCALE * Total(dS * centred, j),
-        p.chain,
-        a.axioms,
-        given,
-        "dQ is the same with k and with k − k̄",
+        (*a.chain, *a.known.chosen("dQ")),
+        premises=(a.rows,),
+        setting=NO_DL,
+        relied_on="dQ is the same with k and with k − k̄",
     )
     beta = a.A.target * Total(a.dO * (a.V - a.O.target), a.v)
-    yield Identity(
+    yield equation(
         "query gradients are a covariance",
-        "dQ[i,c] = scale Σ_j A[i,j] (Σ_v dO[i,v] (V[j,v] − O[i,v])) (K[j,c] − Σ_r A[i,r] K[r,c])",
         dQ,
         SCALE * Total(beta * centred, j),
-        p.chain,
-        a.axioms,
-        given,
-        "dQ is the covariance of keys with what their values are worth, under the weights",
+        (*a.known.chosen("O"), *a.chain, *a.known.chosen("dQ")),
+        premises=(a.rows,),
+        setting=NO_DL,
+        relied_on="dQ is the covariance of keys with what their values are worth, under the weights",
     )
-    yield Identity(
+    yield equation(
         "query gradients lie in the span of key differences",
-        "dQ[i,c] = scale Σ_j dS[i,j] (K[j,c] − K[p,c]) for any one key p",
         dQ,
         SCALE * Total(dS * (K - K.base[one, c]), j),
-        p.chain,
-        a.axioms,
-        given,
-        "a query learns only along what tells keys apart",
+        (*a.chain, *a.known.chosen("dQ")),
+        premises=(a.rows,),
+        setting=f"for any one key p; {NO_DL}",
+        relied_on="a query learns only along what tells keys apart",
     )
 
 
@@ -115,28 +109,25 @@ def _queries(p: Products) -> Iterator[Identity]:
     a, Q, c = p.a, p.Q, p.c
     dS, dK, z = a.known.at("dS"), p.gradient("dK", a.j, c), Tensor("z", c)
     centred = SCALE * Total(dS * (Q - z[c]), a.i)
-    yield Identity(
+    yield equation(
         "centred queries differ by the keys' share",
-        "scale Σ_i dS[i,j] (Q[i,c] − z[c]) = dK[j,c] − scale z[c] Σ_i dS[i,j]",
         centred,
         dK - SCALE * z[c] * Total(dS, a.i),
         a.known.chosen("dK"),
         relied_on="queries may be centred in dK where Σ_i dS[i,j] = 0, and nowhere else",
     )
-    yield Identity(
+    yield equation(
         "centred queries leave the sum of key gradients",
-        "Σ_j scale Σ_i dS[i,j] (Q[i,c] − z[c]) = 0 = Σ_j dK[j,c] for every z",
         Total(centred, a.j),
         sp.S.Zero,
         a.chain,
-        a.axioms,
-        (SEEN, NO_DL),
-        "where centring queries holds: summed over keys",
+        premises=(a.rows,),
+        setting=f"for every z, 0 among them; {NO_DL}",
+        relied_on="where centring queries holds: summed over keys",
     )
     q = Axis("q", a.i.size)
-    yield Identity(
+    yield equation(
         "queries must not be centred in key gradients",
-        "dK[j,c] ≠ scale Σ_i dS[i,j] (Q[i,c] − Σ_q Q[q,c]/n)",
         dK,
         SCALE * Total(dS * (Q - Total(Q.base[q, c], q) / q.size), a.i),
         relied_on="what holds for keys in dQ does not hold for queries in dK",
@@ -147,71 +138,71 @@ def _queries(p: Products) -> Iterator[Identity]:
 def _basis(p: Products) -> Iterator[Identity]:
     a, Q, K, c = p.a, p.Q, p.K, p.c
     i, j, dS = a.i, a.j, a.known.at("dS")
-    e, f = Axis("e", c.size), Axis("f", c.size)
-    yield Identity(
+    e, f, g = Axis("e", c.size), Axis("f", c.size), Axis("g", c.size)
+    yield equation(
         "scale balance",
-        "Σ_i Q[i,c] dQ[i,e] = Σ_j dK[j,c] K[j,e]",
         Total(Q * p.gradient("dQ", i, e), i),
         Total(p.gradient("dK", j, c) * K.base[j, e], j),
-        p.chain,
+        a.known.chosen("dQ", "dK"),
         relied_on="finding a scale that one of dQ and dK lost",
     )
     B, C = Tensor("B", e, f), Tensor("C", e, f)
     turned_q, turned_k = Total(B[e, f] * Q.base[i, f], f), Total(C[e, f] * K.base[j, f], f)
-    yield Identity(
+    yield equation(
         "scores do not depend on the basis",
-        "q ↦ B q and k ↦ C k with C = B⁻ᵀ leave Σ_c Q[i,c] K[j,c]",
         Total(turned_q * turned_k, e),
         Total(Q * K.base[j, c], c),
-        axioms=(products_sum_to_delta(B, C, "C is the transposed inverse of B"),),
-        premises=("C = B⁻ᵀ",),
+        premises=(products_sum_to_delta(B[e, f], C[e, g], e, "C is the transposed inverse of B"),),
+        setting="queries are turned to B q, and keys to C k",
         relied_on="queries and keys mean something only together",
         refutable=False,
     )
     gradients = "a step along the gradient depends on the basis, although the scores do not"
-    unmoved = ("C = B⁻ᵀ, so that scores do not depend on the basis, and dS stays as it is",)
-    yield Identity(
+    unmoved = "queries are turned to B q, and keys to C k with C = B⁻ᵀ; scores, and so dS, stay as they are"
+    yield equation(
         "query gradients turn with the keys",
-        "q ↦ B q and k ↦ C k turn dQ into C dQ: scale Σ_j dS[i,j] (C k_j)[e] = Σ_f C[e,f] dQ[i,f]",
         SCALE * Total(dS * turned_k, j),
         Total(C[e, f] * p.gradient("dQ", i, f), f),
-        p.chain,
-        premises=unmoved,
+        a.known.chosen("dQ"),
+        setting=unmoved,
         relied_on=gradients,
     )
-    yield Identity(
+    yield equation(
         "key gradients turn with the queries",
-        "q ↦ B q and k ↦ C k turn dK into B dK: scale Σ_i dS[i,j] (B q_i)[e] = Σ_f B[e,f] dK[j,f]",
         SCALE * Total(dS * turned_q, i),
         Total(B[e, f] * p.gradient("dK", j, f), f),
-        p.chain,
-        premises=unmoved,
+        a.known.chosen("dK"),
+        setting=unmoved,
         relied_on=gradients,
     )
 
 
 def _size_of_scores(p: Products) -> Iterator[Identity]:
-    c = p.c
-    q, k = Tensor("q", c), Tensor("k", c)
-    product, moments = Total(q[c] * k[c], c), (expected(q), expected(k))
-    premise = "the coordinates of q and k are independent, of mean 0 and variance 1, so that E kᵀq = 0"
-    yield Identity(
+    """Expectations are sums over what may occur, ω for q and ζ for k, with the chances of each."""
+    c, e = p.c, Axis("e", p.c.size)
+    w, z = Axis("ω", "outcomes_q"), Axis("ζ", "outcomes_k")
+    P, R, q, k = Tensor("P", w), Tensor("R", z), Tensor("q", w, c), Tensor("k", z, c)
+    product = Total(q[w, c] * k[z, c], c)
+    moments = tuple(
+        Premise(f"coordinates of {x} are uncorrelated, of mean square 1", "equal", total, Delta(c, e), (c, e))
+        for x, total in (("q", Total(P[w] * q[w, c] * q[w, e], w)), ("k", Total(R[z] * k[z, c] * k[z, e], z)))
+    )
+    independent = "q and k are independent, with chances P and R of their outcomes"
+    yield equation(
         "variance of a score",
-        "Var(kᵀq) = E (kᵀq)² = d",
-        product**2,
+        Total(P[w] * R[z] * product**2, w, z),
         c.size,
-        axioms=moments,
-        premises=(premise,),
+        premises=moments,
+        setting=f"{independent}; with means 0 this is the variance of kᵀq",
         relied_on="scores grow with the width",
         refutable=False,
     )
-    yield Identity(
+    yield equation(
         "scaled scores have unit variance",
-        "Var(kᵀq/√d) = 1",
-        (product / sp.sqrt(c.size)) ** 2,
+        Total(P[w] * R[z] * (product / sp.sqrt(c.size)) ** 2, w, z),
         sp.S.One,
-        axioms=moments,
-        premises=(premise, "d > 0"),
+        premises=(*moments, Premise("d > 0", "> 0", c.size)),
+        setting=independent,
         relied_on="the default scale 1/√d",
         refutable=False,
     )

@@ -12,7 +12,7 @@ from derive.algebra.binders import rewrite
 from derive.calculus import backward
 from derive.forward.program import Definition, Program
 from derive.proof.identities.known import Known
-from derive.proof.prover import Identity
+from derive.proof.statements import Identity, equation
 
 
 def transposed(program: Program) -> Program:
@@ -45,12 +45,12 @@ def transposition_identities(program: Program) -> Iterator[Identity]:
         row = rows.backward[definition.name]
         value = rewrite(definition.value, lambda e: _flipped(e) if isinstance(e, Entry) else e)
         yield rows.stated(
-            Identity(
+            equation(
                 f"{row.name} in columns is {row.name} in rows",
-                f"the derivation with positions as columns gives {row.name}ᵀ",
                 value.xreplace(dict(zip(definition.axes[::-1], row.axes, strict=True))),
                 row.target,
                 (row,),
+                setting=f"on the left what the derivation with positions as columns gives, {row.name}ᵀ there",
                 relied_on="the matrix guide (rows) and the lecture notes (columns) say one thing",
             )
         )

@@ -9,7 +9,7 @@ import sympy as sp
 from derive.algebra import Axis, Indicator, Total
 from derive.forward.program import Program
 from derive.proof.identities.known import Known
-from derive.proof.prover import Identity
+from derive.proof.statements import Identity, equation
 
 PREMISE = "the cache holds the keys and values that the full pass computes for the first m positions"
 
@@ -39,25 +39,18 @@ def _full_pass(k: Known, i: sp.Expr, j: sp.Expr) -> Iterator[Identity]:
     unfold = k.chosen("M", "A", "A_cache", "O", "L")
     relied = "decoding token by token or in chunks of any size = the full causal pass"
     place = "m + i" if new else "m"
-    yield k.stated(
-        Identity(
-            "outputs with a cache are those of the full causal pass",
-            f"O = softmax over the positions r ≤ {place} of all scores, times all values",
-            weighted / exponentials,
-            k.at("O"),
-            unfold,
-            premises=(PREMISE,),
-            relied_on=relied,
+    around = f"on the left the positions up to {place}, itself among them; {PREMISE}"
+    for name, left, right in (
+        ("outputs", weighted / exponentials, k.at("O")),
+        ("logsumexps", sp.log(exponentials), k.at("L")),
+    ):
+        yield k.stated(
+            equation(
+                f"{name} with a cache are those of the full causal pass",
+                left,
+                right,
+                unfold,
+                setting=around,
+                relied_on=relied,
+            )
         )
-    )
-    yield k.stated(
-        Identity(
-            "logsumexps with a cache are those of the full causal pass",
-            f"L = log Σ exp(scores) over the positions r ≤ {place}",
-            sp.log(exponentials),
-            k.at("L"),
-            unfold,
-            premises=(PREMISE,),
-            relied_on=relied,
-        )
-    )

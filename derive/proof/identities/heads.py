@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import sympy as sp
@@ -12,10 +12,9 @@ from derive.algebra.binders import rewrite
 from derive.calculus import backward
 from derive.forward.program import Definition, Program
 from derive.forward.special import with_identity
-from derive.proof.axioms import products_sum_to_delta
 from derive.proof.identities.attention import SCALE
-from derive.proof.identities.known import Known, spelled_out, with_entries_replaced
-from derive.proof.prover import Identity
+from derive.proof.identities.known import Known, renamed, with_entries_replaced
+from derive.proof.statements import Identity, equation, products_sum_to_delta
 
 
 def head_identities(program: Program) -> Iterator[Identity]:
@@ -37,17 +36,16 @@ def _matrix_form(k: Known) -> Iterator[Identity]:
     query = SCALE * Total(R[i, j] * K[j, c] * W_Q[x, c], j, c)
     key = SCALE * Total(R[j, i] * Q[j, c] * W_K[x, c], j, c)
     value = Total(A[j, i] * B[j, v] * W_V[x, v], j, v)
-    yield Identity(
+    yield equation(
         "the gradient of states has four branches",
-        "∇H = G + W_Qᵀ K R/√d + W_Kᵀ Q Rᵀ/√d + W_Vᵀ B Aᵀ (columns are positions), with B = ∇O and R = ∇S",
         k.at("dH"),
         G[i, x] + query + key + value,
         tuple(d for d in chain if d.name not in ("dS", "dO", "dA", "r")),
+        setting="in columns: ∇H = G + W_Qᵀ K R/√d + W_Kᵀ Q Rᵀ/√d + W_Vᵀ B Aᵀ with G = ∇Y, B = ∇O and R = ∇S",
         relied_on="the compact expression of a whole head",
     )
-    yield Identity(
+    yield equation(
         "score gradients in matrix form",
-        "R = A ∘ (E − 1 rowsum(A ∘ E)) for each query, with E = ∇A",
         R[i, j],
         A[i, j] * (k.by_name["dA"].target.tensor[i, j] - Total(A[i, q] * k.by_name["dA"].target.tensor[i, q], q)),
         k.chosen("dS", "r"),
@@ -60,12 +58,12 @@ def _matrix_form(k: Known) -> Iterator[Identity]:
         "W_O": ("G Oᵀ", W_O[v, x], Total(G[i, x] * k.by_name["O"].target.tensor[i, v], i)),
     }
     for name, (formula, entry, right) in maps.items():
-        yield Identity(
+        yield equation(
             f"the gradient of {name}",
-            f"∇{name} = {formula} (columns are positions)",
             k.by_name[f"d{name}"].target.tensor[entry.indices],
             right,
             k.chosen("dQ", "dK", "dV", f"d{name}"),
+            setting=f"in columns: ∇{name} = {formula}",
             relied_on="the compact expression of a whole head",
         )
 
@@ -77,21 +75,21 @@ def _factors(k: Known) -> Iterator[Identity]:
     c, v, y = k.by_name["Q"].axes[1], k.by_name["V"].axes[1], Axis("y", x.size)
     (_, j), A = k.by_name["S"].axes, k.by_name["A"].target.tensor
     compared = Total(W_Q[x, c] * W_K[y, c], c)
-    yield Identity(
+    yield equation(
         "scores compare states by a map of rank d",
-        "S[i,j] = scale Σ_{x,y} H[i,x] (Σ_c W_Q[x,c] W_K[y,c]) H[j,y]: W_Q W_Kᵀ is a product over d coordinates",
         k.at("S"),
         SCALE * Total(H[i, x] * compared * H[j, y], x, y),
         k.chosen("Q", "K", "S"),
+        setting="the map that compares x with y is a product over the d coordinates c",
         relied_on="rank ≤ d of the compatibility map; the softmax of it may have any rank",
     )
     written = Total(W_V[x, v] * W_O[v, y], v)
-    yield Identity(
+    yield equation(
         "a head writes by a map of rank d_v",
-        "Y[i,y] − H[i,y] = Σ_j A[i,j] Σ_x H[j,x] (Σ_v W_V[x,v] W_O[v,y]): a product over d_v coordinates",
         k.by_name["Y"].target.tensor[i, y] - H[i, y],
         Total(A[i, j] * H[j, x] * written, j, x),
         k.chosen("V", "O", "Y"),
+        setting="the map that writes x to y is a product over the d_v coordinates v",
         relied_on="rank ≤ d_v of the value map: a head writes in few directions",
     )
 
@@ -100,7 +98,9 @@ def _without_output_map(program: Program) -> Iterator[Identity]:
     """W_O = I: what the derivation of the smaller program says is what the larger one says at W_O = I."""
     small, large = Known(with_identity(program, "W_O")), Known(program)
     resize = {large.by_name["V"].axes[1].size: small.by_name["V"].axes[1].size}
-    axes = {a: Axis.of(a.name, resize[a.size]) for d in large.definitions for a in d.value.atoms(Axis) if a.size in resize}
+    axes = {
+        a: Axis.of(a.name, resize[a.size]) for d in large.definitions for a in d.value.atoms(Axis) if a.size in resize
+    }
     axes |= {a: Axis.of(a.name, resize[a.size]) for d in large.definitions for a in d.axes if a.size in resize}
     W_O = program.input("W_O").tensor.xreplace(resize)
     resized = tuple(
@@ -108,20 +108,30 @@ def _without_output_map(program: Program) -> Iterator[Identity]:
         for d in large.definitions
     )
     special = with_entries_replaced(resized, W_O, lambda entry: Delta(*entry.indices))
-    here = {d.name: d for d in special}
-    chains = small.gradients, [d for d in special if d.name in large.backward]
+    gradients = renamed([d for d in special if d.name in large.backward], "at_I")
+    here = {d.name: d for d in gradients}
     for name in ("dH", "dW_Q", "dW_K", "dW_V"):
-        left, right = small.by_name[name], here[name]
-        down, along = (spelled_out(d.value, chain) for d, chain in zip((left, right), chains, strict=True))
+        left, right = small.by_name[name], here[f"{name}_at_I"]
         yield small.stated(
-            Identity(
+            equation(
                 f"{name} without an output map",
-                f"{name} of the head without W_O = {name} at W_O = I, where B = G",
-                down,
-                along.xreplace(dict(zip(right.axes, left.axes, strict=True))),
+                left.target,
+                right.target.xreplace(dict(zip(right.axes, left.axes, strict=True))),
+                (*_needed(left, small.gradients), *_needed(right, gradients)),
+                setting="what ends in _at_I belongs to the head with an output map, at W_O = I",
                 relied_on="notes that fold the output map into the value map",
             )
         )
+
+
+def _needed(last: Definition, chain: Sequence[Definition]) -> tuple[Definition, ...]:
+    """The definitions of a chain that one of them is made of, itself among them."""
+    needed, kept = {last.target.base}, []
+    for definition in reversed(chain):
+        if definition.target.base in needed:
+            needed |= {e.base for e in definition.value.atoms(Entry)}
+            kept.append(definition)
+    return tuple(reversed(kept))
 
 
 def side_by_side(program: Program) -> Iterator[Identity]:
@@ -134,15 +144,14 @@ def side_by_side(program: Program) -> Iterator[Identity]:
     beside = Total(P[place, h, v] * O.target, h, v)
     stacked = Total(P[place, g, u] * W_O.tensor[g, u, x], g, u)
     yield k.stated(
-        Identity(
+        equation(
             "the sum of heads is one map of their concatenation",
-            "Y[i,x] = Σ_k O_concat[i,k] W_concat[k,x], where place k of H·d_v holds one coordinate of one head",
             k.at("Y"),
             Total(beside * stacked, place),
             k.chosen("Y"),
-            (products_sum_to_delta(P, P, "places hold one coordinate each"),),
-            ("P[k,h,v] is 1 where place k holds coordinate v of head h, else 0",),
-            "implementations that concatenate heads and multiply once",
+            premises=(products_sum_to_delta(P[place, h, v], P[place, g, u], place, "places hold one coordinate each"),),
+            setting="P[k,h,v] is 1 where place k of the concatenation holds coordinate v of head h, else 0",
+            relied_on="implementations that concatenate heads and multiply once",
             refutable=False,
         )
     )
@@ -179,15 +188,16 @@ def shared_keys(program: Program) -> Iterator[Identity]:
             return back[node.base][(*node.indices[:at], *node.indices[at + 1 :])]
         return node
 
+    copied_gradients = renamed([replace(d, value=rewrite(d.value, original)) for d in separate], "apart")
     for name in "KV":
-        each = next(d for d in separate if d.name == f"d{name}_each")
+        each = next(d for d in copied_gradients if d.name == f"d{name}_each_apart")
         yield shared.stated(
-            Identity(
+            equation(
                 f"d{name} is the sum over the group",
-                f"d{name}[h,j,·] = Σ_g d{name}_each[h,g,j,·], the gradients of a copy for each member of the group",
                 shared.at(f"d{name}"),
-                Total(rewrite(spelled_out(each.value, separate), original), member),
-                shared.gradients,
+                Total(each.target, member),
+                (*_needed(shared.backward[f"d{name}"], shared.gradients), *_needed(each, copied_gradients)),
+                setting=f"what ends in _apart is of a program with a copy of {name} for each member of the group",
                 relied_on="grouped-query kernels accumulate dK and dV over the group",
             )
         )

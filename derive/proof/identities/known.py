@@ -11,7 +11,7 @@ from derive.algebra import Entry, Tensor
 from derive.algebra.binders import rewrite
 from derive.calculus import Derivation, backward
 from derive.forward.program import Definition, Program, unfolded
-from derive.proof.prover import Identity
+from derive.proof.statements import Identity
 
 
 class Known:
@@ -48,7 +48,8 @@ class Known:
     def stated(self, identity: Identity) -> Identity:
         """The identity with what every tensor in it stands for."""
         own = {d.name: d for d in identity.unfold}
-        return replace(identity, definitions=tuple({**self.by_name, **own}.values()))
+        whole = tuple({**self.by_name, **own}.values())
+        return replace(identity, definitions=whole, of_program=tuple(self.by_name))
 
 
 def spelled_out(expr: sp.Expr, definitions: Sequence[Definition]) -> sp.Expr:
@@ -68,3 +69,13 @@ def with_entries_replaced(
 ) -> tuple[Definition, ...]:
     """The definitions with something else wherever an entry of a tensor stands."""
     return tuple(replace(d, value=entries_replaced(d.value, tensor, by)) for d in definitions)
+
+
+def renamed(definitions: Sequence[Definition], suffix: str) -> tuple[Definition, ...]:
+    """The definitions with a suffix after the names of what they define, wherever it stands in them."""
+    new = {d.target.tensor: d.target.tensor.over(*d.axes, name=f"{d.name}_{suffix}") for d in definitions}
+
+    def entry(node: sp.Expr) -> sp.Expr:
+        return new[node.base][node.indices] if isinstance(node, Entry) and node.base in new else node
+
+    return tuple(replace(d, target=new[d.target.tensor][d.axes], value=rewrite(d.value, entry)) for d in definitions)

@@ -8,9 +8,8 @@ import sympy as sp
 
 from derive.algebra import Delta, Total
 from derive.forward.program import Program
-from derive.proof.axioms import rows_sum_to_one
 from derive.proof.identities.known import Known
-from derive.proof.prover import Identity
+from derive.proof.statements import Identity, equation, sums_to_one
 
 
 def cross_entropy_identities(program: Program) -> Iterator[Identity]:
@@ -21,9 +20,8 @@ def cross_entropy_identities(program: Program) -> Iterator[Identity]:
     onehot = Delta(program.input("targets").entry, t)
     share = k.at("dloss") * k.at("counted") / (tau * k.at("N"))
     yield k.stated(
-        Identity(
+        equation(
             "logit gradients are probabilities less the target",
-            "dZ[i,t] = dloss counted[i]/(τ N) (P[i,t] − [t is the target of i])",
             k.at("dZ"),
             share * (P - onehot),
             k.gradients,
@@ -31,14 +29,12 @@ def cross_entropy_identities(program: Program) -> Iterator[Identity]:
         )
     )
     yield k.stated(
-        Identity(
+        equation(
             "logit gradients are centred",
-            "Σ_t dZ[i,t] = 0",
             Total(k.at("dZ"), t),
             sp.S.Zero,
             k.chosen("counted", "dS", "dZ"),
-            (rows_sum_to_one(P.base),),
-            ("a counted target is a token of the vocabulary",),
-            "a constant added to all logits changes nothing",
+            premises=(sums_to_one(P.base, P.indices, t, "probabilities sum to 1"),),
+            relied_on="a constant added to all logits changes nothing",
         )
     )

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from derive.algebra import Axis, Delta, Entry, Tensor, Total
-from derive.algebra.binders import rewrite
-from derive.forward.program import Definition, unfolded
-from derive.proof.identities.attention import NO_DL, SEEN, Attention
+from derive.algebra import Axis, Delta, Tensor, Total
+from derive.forward import softmax
+from derive.forward.program import Definition
+from derive.proof.identities.attention import NO_DL, Attention
 from derive.proof.identities.known import with_entries_replaced
-from derive.proof.identities.softmax import closed_jacobian, derivative
-from derive.proof.prover import Identity
+from derive.proof.identities.softmax import closed_jacobian
+from derive.proof.statements import Claim, Identity, Premise, equation
+from derive.proof.terms import Slope
 
 
 def routing_identities(a: Attention) -> Iterator[Identity]:
@@ -23,56 +24,52 @@ def routing_identities(a: Attention) -> Iterator[Identity]:
 
 
 def _what_a_score_moves(a: Attention) -> Iterator[Identity]:
-    j, v, q, r = a.j, a.v, Axis("q", a.j.size), Axis("r", a.j.size)
-    V, A, O = a.V, a.weight(q), a.O.target
+    i, j, v, q, r = a.i, a.j, a.v, Axis("q", a.j.size), Axis("r", a.j.size)
+    V, A, O, S = a.V, a.weight(q), a.O.target, a.S.target.tensor
     V_q = V.base[q, v]
-    unfold = a.known.chosen("O")
     w = Tensor("w", v)
     yield Identity(
         "outputs are averages of values",
-        "O[i,v] − w[v] = Σ_j A[i,j] (V[j,v] − w[v]), and A ≥ 0",
-        O - w[v],
-        Total(a.A.target * (V - w[v]), j),
-        unfold,
-        a.axioms,
-        (SEEN,),
-        "O lies in the convex hull of the visible values",
+        (
+            Claim(O - w[v], Total(a.A.target * (V - w[v]), j)),
+            Claim(a.A.target, sp.S.Zero, a.A.value),
+        ),
+        (a.A, a.O),
+        (a.seen,),
+        relied_on="O lies in the convex hull of the visible values",
     )
-    moved = Definition(a.O.target, unfolded(a.O.value, [a.A]))
-    yield Identity(
+    yield equation(
         "outputs move by the Jacobian",
-        "∂O[i,v]/∂S[i,q] = Σ_j V[j,v] J[j,q], with J = diag(a) − a aᵀ",
-        derivative(moved, a.S.target.tensor, q),
-        unfolded(Total(closed_jacobian(a, q) * V, j), [a.A]),
-        premises=(SEEN,),
+        Slope(O, S[i, q]),
+        Total(closed_jacobian(a, q) * V, j),
+        (a.A, a.O),
+        premises=(a.seen,),
         relied_on="∂o/∂s = V (diag α − α αᵀ)",
     )
     first_order = A * (V_q - O)
-    yield Identity(
+    yield equation(
         "what one score moves",
-        "∂O[i,v]/∂S[i,q] = A[i,q] (V[q,v] − O[i,v])",
-        Total(closed_jacobian(a, q) * V, j),
+        Slope(O, S[i, q]),
         first_order,
-        unfold,
+        (a.A, a.O),
+        premises=(a.seen,),
         relied_on="Δo = ε α_j (v_j − o) to first order: a score that grows pulls the output towards its value",
     )
     others = Total((1 - Delta(q, r)) * a.weight(r) * V.base[r, v], r) / (1 - A)
-    yield Identity(
+    yield equation(
         "a value against the others",
-        "∂O[i,v]/∂S[i,q] = A[i,q] (1 − A[i,q]) (V[q,v] − Σ_{r≠q} A[i,r] V[r,v]/(1 − A[i,q]))",
         first_order,
         A * (1 - A) * (V_q - others),
-        unfold,
-        premises=("the query sees another key too",),
+        (a.O,),
+        premises=(Premise("the query sees another key too", "not 0", 1 - A, axes=(i, q)),),
         relied_on="weights near 0 and near 1 hardly move the output",
     )
     alpha = sp.Symbol("alpha", real=True)
+    largest = sp.Rational(1, 4)
     yield Identity(
         "routing is strongest at one half",
-        "1/4 − α (1 − α) = (α − 1/2)², so α (1 − α) is largest at α = 1/2",
-        sp.Rational(1, 4) - alpha * (1 - alpha),
-        (alpha - sp.Rational(1, 2)) ** 2,
-        premises=("the other keys' relative weights stay as they are",),
+        (Claim(largest, alpha * (1 - alpha), (alpha - sp.Rational(1, 2)) ** 2),),
+        setting="the other keys' relative weights stay as they are; what is added is 0 at α = 1/2 alone",
         relied_on="saturated heads learn slowly",
     )
 
@@ -80,64 +77,53 @@ def _what_a_score_moves(a: Attention) -> Iterator[Identity]:
 def _what_a_score_learns(a: Attention) -> Iterator[Identity]:
     j, v, V = a.j, a.v, a.V
     dS, chain = a.known.at("dS"), a.chain
-    yield Identity(
+    yield equation(
         "routing gradient",
-        "dS[i,j] = A[i,j] Σ_v dO[i,v] (V[j,v] − O[i,v])",
         dS,
         a.A.target * Total(a.dO * (V - a.O.target), v),
         (*a.known.chosen("O"), *chain),
-        premises=(NO_DL,),
-        relied_on="β_j = α_j gᵀ(v_j − o): a key gains where its value points along the gradient",
+        setting=NO_DL,
+        relied_on="β_j = α_j gᵀ(v_j − o): under descent a key loses where its value points along the gradient",
     )
-    yield Identity(
+    yield equation(
         "score gradients sum to zero",
-        "Σ_j dS[i,j] = 0",
         Total(dS, j),
         sp.S.Zero,
         chain,
-        a.axioms,
-        (SEEN, NO_DL),
-        "centring; a check worth running on every kernel",
+        premises=(a.rows,),
+        setting=NO_DL,
+        relied_on="centring; a check worth running on every kernel",
     )
-    yield Identity(
+    name = a.known.derivation.names[str(V.base.name)]
+    yield equation(
         "value gradients sum to the output gradient",
-        "Σ_j dV[j,v] = Σ_i dO[i,v]",
-        Total(a.known.at(name := a.known.derivation.names[str(V.base.name)]), j),
+        Total(a.known.at(name), j),
         Total(a.dO, a.i),
         a.known.chosen(name),
-        a.axioms,
-        (SEEN,),
-        "finding a transpose or a weight that was lost",
+        premises=(a.rows,),
+        relied_on="finding a transpose or a weight that was lost",
     )
     yield _two_keys(a)
 
 
 def _two_keys(a: Attention) -> Identity:
-    """DS for two keys, both seen, with sums and weights spelled out."""
-    pair = Axis("j", 2)
-    g, s = Tensor("g", pair), Tensor("s", pair)
-    weights = [sp.exp(s[k]) / (sp.exp(s[0]) + sp.exp(s[1])) for k in (0, 1)]
-    A, dA = (t.target.base for t in (a.A, a.known.by_name["dA"]))
-    value = unfolded(a.known.by_name["dS"].value, a.known.chosen("r"))
+    """DS for two keys, both seen: the definitions of A, r and dS over an axis of two."""
+    two = {a.j.size: sp.Integer(2)}
 
-    def spelled(node: sp.Expr) -> sp.Expr:
-        if isinstance(node, Total):
-            body, (axis,) = node.open()
-            return sp.Add(*(body.xreplace({axis: sp.Integer(k)}) for k in (0, 1)))
-        return node
+    def of_two(expr: sp.Expr) -> sp.Expr:
+        axes = {axis: Axis.of(axis.name, sp.Integer(2)) for axis in expr.atoms(Axis) if axis.size == a.j.size}
+        return expr.xreplace(axes).xreplace(two)
 
-    def numbered(node: sp.Expr) -> sp.Expr:
-        if isinstance(node, Entry) and node.base in (A, dA):
-            return weights[int(node.indices[1])] if node.base == A else g[node.indices[1]]
-        return node
-
-    first = rewrite(rewrite(value, spelled).xreplace({a.j: sp.S.Zero}), numbered)
+    seen = Definition(a.A.target, softmax.softmax(a.form.score, a.j))
+    A, r, dS = (Definition(of_two(d.target), of_two(d.value)) for d in (seen, *a.known.chosen("r", "dS")))
+    i, weight, g = A.axes[0], A.target.tensor, of_two(a.known.at("dA")).base
+    product = weight[i, 0] * weight[i, 1] * (g[i, 0] - g[i, 1])
+    first, second = (dS.target.tensor[i, k] for k in (0, 1))
     return Identity(
         "two keys",
-        "dS[1] = −dS[2] = a₁ a₂ (g̃₁ − g̃₂) for two keys, with a = softmax(s) and g̃ = dA",
-        first,
-        weights[0] * weights[1] * (g[0] - g[1]),
-        premises=("the query sees two keys", NO_DL),
+        (Claim(first, product), Claim(second, -product)),
+        (A, r, dS),
+        setting=f"the query sees two keys; {NO_DL}",
         relied_on="the smallest example; gradients vanish where one key has all the weight",
     )
 
@@ -146,46 +132,47 @@ def _where_nothing_is_learned(a: Attention) -> Iterator[Identity]:
     dS = a.known.at("dS")
     if a.form.visible != 1:
         hidden = 1 - a.form.visible
-        yield Identity(
+        yield equation(
             "a hidden score has gradient zero",
-            "(1 − M[i,j]) dS[i,j] = 0",
             hidden * dS,
             sp.S.Zero,
             (*a.known.chosen("A"), *a.known.chosen("dS")),
             relied_on="masks; skipped tiles",
+            all_visible=False,
         )
         yield from _masked(a)
     w, tensor = Tensor("w", a.v), a.V.base
-    yield Identity(
+    yield equation(
         "equal values give no routing gradient",
-        "V[j,v] = w[v] for all j ⇒ dS = 0",
         dS,
         sp.S.Zero,
         with_entries_replaced(a.chain, tensor, lambda entry: w[entry.indices[1]]),
-        a.axioms,
-        (SEEN, NO_DL),
-        "reading what a head can learn",
+        premises=(a.rows,),
+        setting=f"V[j,v] = w[v] for all keys j; {NO_DL}",
+        relied_on="reading what a head can learn",
     )
 
 
 def _masked(a: Attention) -> Iterator[Identity]:
     """What a query does not see may hold anything."""
-    M, j, v = a.form.visible, a.j, a.v
-    X, Y = Tensor("X", *a.S.axes), Tensor("Y", a.i, j, v)
-    anything = M * a.form.score + (1 - M) * X[a.S.axes]
-    weights = a.A.value
-    changed = M * sp.exp(anything) / Total(M * sp.exp(anything), j)
-    yield Identity(
+    M, i, j, v = a.form.visible, a.i, a.j, a.v
+    X, Y = Tensor("X_any", i, j), Tensor("Y_any", i, j, v)
+    anything = M * a.form.score + (1 - M) * X[i, j]
+    weights = M * sp.exp(anything) / Total(M * sp.exp(anything), j)
+    A = Definition(Tensor("A_changed", i, j)[i, j], weights)
+    yield equation(
         "hidden scores contribute nothing",
-        "softmax over M of M S + (1 − M) X is that of S, for any X",
-        changed,
-        weights,
+        A.target,
+        a.A.target,
+        (a.A, A),
         relied_on="masks: what a hidden score holds does not matter",
+        all_visible=False,
     )
-    yield Identity(
+    yield equation(
         "hidden values contribute nothing",
-        "Σ_j A[i,j] (M[i,j] V[j,v] + (1 − M[i,j]) Y[i,j,v]) = O[i,v], for any Y",
-        Total(weights * (M * a.V + (1 - M) * Y[a.i, j, v]), j),
-        unfolded(a.O.value, [a.A]),
+        Total(a.A.target * (M * a.V + (1 - M) * Y[i, j, v]), j),
+        a.O.target,
+        (a.A, a.O),
         relied_on="skipped tiles; keys and values of padding",
+        all_visible=False,
     )

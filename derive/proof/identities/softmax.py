@@ -6,24 +6,14 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from derive.algebra import Axis, Delta, Tensor, Total, fold, fresh, from_terms, terms_of
-from derive.calculus.partials import partials
+from derive.algebra import Axis, Delta, Tensor, Total
 from derive.forward import softmax
 from derive.forward.program import Definition
 from derive.lower.stabilise import stabilise
-from derive.proof.identities.attention import SEEN, Attention
+from derive.proof.identities.attention import Attention
 from derive.proof.identities.known import entries_replaced
-from derive.proof.prover import Identity
-
-
-def derivative(definition: Definition, score: Tensor, q: Axis) -> sp.Expr:
-    """∂Y[i, …]/∂S[i,q] of a definition Y of one query, by the chain rule from its primitive form."""
-    row = fresh(definition.axes[0])
-    total = sp.S.Zero
-    for part in partials(definition.value.xreplace({definition.axes[0]: row}), score):
-        deltas = sp.Mul(*(Delta(p, x) for p, x in zip((row, q), part.indices, strict=True)))
-        total += Total(part.weight * deltas, *part.bound)
-    return from_terms(terms_of(total)).xreplace({row: definition.axes[0]})
+from derive.proof.statements import Claim, Identity, Premise, equation
+from derive.proof.terms import Slope
 
 
 def closed_jacobian(a: Attention, q: Axis) -> sp.Expr:
@@ -33,108 +23,115 @@ def closed_jacobian(a: Attention, q: Axis) -> sp.Expr:
 
 def softmax_identities(a: Attention) -> Iterator[Identity]:
     """Statements about A = softmax(S), each from A's primitive form exp(S)/Σ exp(S)."""
-    j, row, q = a.j, a.A.value, Axis("q", a.j.size)
-    score = a.S.target.tensor
-    J = closed_jacobian(a, q)
-    yield Identity(
+    i, j, A, q = a.i, a.j, a.A.target, Axis("q", a.j.size)
+    score, J = a.S.target.tensor, closed_jacobian(a, q)
+    yield equation(
         "softmax rows sum to one",
-        "Σ_j A[i,j] = 1",
-        Total(row, j),
+        Total(A, j),
         sp.S.One,
-        premises=(SEEN,),
-        relied_on="every identity that calls it an axiom",
+        (a.A,),
+        premises=(a.seen,),
+        relied_on="every identity that assumes it of A",
     )
-    yield Identity(
+    yield equation(
         "softmax Jacobian",
-        "∂A[i,j]/∂S[i,q] = A[i,j] (δ[j,q] − A[i,q])",
-        fold(derivative(a.A, score, q), [(a.A.target, row)]),
+        Slope(A, score[i, q]),
         J,
-        premises=(SEEN,),
+        (a.A,),
+        premises=(a.seen,),
         relied_on="the softmax step of every derivation",
     )
-    other = Axis("p", j.size)
-    yield Identity(
+    yield equation(
         "the softmax Jacobian is symmetric",
-        "J[j,q] = J[q,j] with J = diag(a) − a aᵀ",
         J,
-        J.xreplace({j: other}).xreplace({q: j}).xreplace({other: q}),
+        a.weight(q) * (Delta(q, j) - A),
         relied_on="forward and reverse mode use one Jacobian",
     )
-    yield Identity(
+    yield equation(
         "the softmax Jacobian annihilates constants",
-        "Σ_q J[j,q] = 0",
         Total(J, q),
         sp.S.Zero,
-        axioms=a.axioms,
-        premises=(SEEN,),
+        premises=(a.rows,),
         relied_on="shift invariance, seen backwards",
     )
     x = Tensor("x", j)
-    average = Total(a.weight(q) * x[q], q)
-    yield Identity(
+    spread = (x[j] - Total(a.weight(q) * x[q], q)) ** 2
+    yield equation(
         "the softmax Jacobian is a weighted variance",
-        "xᵀ J x = Σ_j A[i,j] (x[j] − Σ_q A[i,q] x[q])² ≥ 0",
         Total(x[j] * J * x[q], j, q),
-        Total(a.A.target * (x[j] - average) ** 2, j),
-        axioms=a.axioms,
-        premises=(SEEN,),
+        Total(A * spread, j),
+        premises=(a.rows,),
         relied_on="the Jacobian is positive semi-definite",
     )
-    shift = Tensor("t", a.i)
     yield Identity(
+        "weighted variances are not negative",
+        (Claim(Total(A * spread, j), sp.S.Zero, Total(a.A.value * spread, j)),),
+        (a.A,),
+        relied_on="the Jacobian is positive semi-definite",
+    )
+    shifted = Definition(Tensor("A_shifted", i, j)[i, j], _of_scores(a, a.form.score + Tensor("t", i)[i]))
+    yield equation(
         "shift invariance",
-        "softmax(S + t 1ᵀ) = softmax(S)",
-        softmax.softmax(a.form.score + shift[a.i], j, a.form.visible),
-        row,
-        premises=(SEEN,),
+        shifted.target,
+        A,
+        (a.A, shifted),
         relied_on="stabilisation: the largest score is subtracted before exponentiating",
     )
-    stable = {d.name: d for d in stabilise(a.known.derivation.forward).definitions}
-    helpers = tuple(d for n, d in stable.items() if n not in a.known.forward)
-    yield Identity(
-        "stabilised softmax",
-        "exp(S − max)/Σ exp(S − max) = softmax(S)",
-        stable["A"].value,
-        row,
-        unfold=tuple(d for d in helpers if stable["A"].mentions(d.target.base)),
-        premises=(SEEN,),
-        relied_on="the dense schedule",
-    )
-    yield from _temperature(a)
-    L = softmax.logsumexp(a.form.score, j, a.form.visible)
-    yield Identity(
+    yield _stabilised(a)
+    yield _temperature(a)
+    L = Definition(Tensor("L", i)[i], softmax.logsumexp(a.form.score, j, a.form.visible))
+    yield equation(
         "the gradient of logsumexp is softmax",
-        "∂/∂S[i,q] log Σ_j exp(S[i,j]) = A[i,q]",
-        derivative(Definition(Tensor("L", a.i)[a.i], L), score, q),
-        row.xreplace({j: q}),
-        premises=(SEEN,),
+        Slope(L.target, score[i, q]),
+        a.weight(q),
+        (a.A, L),
+        premises=(a.seen,),
         relied_on="the cotangent of L in fused backward passes; cross-entropy",
     )
-    yield Identity(
+    yield equation(
         "weights come back from L",
-        "A[i,j] = M[i,j] exp(S[i,j] − L[i])",
-        a.form.visible * sp.exp(a.form.score - L),
-        row,
-        premises=(SEEN,),
+        a.form.visible * sp.exp(a.form.score - L.target),
+        A,
+        (a.A, L),
+        premises=(a.seen,),
         relied_on="fused backward passes keep L instead of A",
     )
 
 
-def _temperature(a: Attention) -> Iterator[Identity]:
-    """How the weights and the loss move with a temperature τ that divides all scores."""
-    j, q, r, score = a.j, Axis("q", a.j.size), Axis("r", a.j.size), a.S.target.tensor
-    tau, T = sp.Symbol("tau", positive=True), Tensor("T", *a.S.axes)
-    weights = entries_replaced(a.A.value, score, lambda entry: entry / tau)
-    # The chain rule over an explicit step T = S/τ, whose slope is −S/τ²: the Jacobian is taken at T.
-    of_step = Definition(a.A.target, entries_replaced(a.A.value, score, lambda entry: T[entry.indices]))
-    slope = Total(derivative(of_step, T, q) * -score[a.i, q] / tau**2, q)
-    average = Total(weights.xreplace({j: r}) * score[a.i, r], r)
-    yield Identity(
+def _of_scores(a: Attention, score: sp.Expr) -> sp.Expr:
+    return softmax.softmax(score, a.j, a.form.visible)
+
+
+def _stabilised(a: Attention) -> Identity:
+    """The weights as the schedule computes them: relative to a largest score, which may be any number."""
+    stable = {d.name: d for d in stabilise(a.known.derivation.forward).definitions}
+    helpers = [d for n, d in stable.items() if n not in a.known.forward and stable["A"].mentions(d.target.base)]
+    A = Definition(Tensor("A_stable", *a.A.axes)[a.A.axes], stable["A"].value)
+    return equation(
+        "stabilised softmax",
+        A.target,
+        a.A.target,
+        (a.A, *helpers, A),
+        relied_on="the dense schedule",
+    )
+
+
+def _temperature(a: Attention) -> Identity:
+    """How the weights move with a temperature τ that divides all scores."""
+    i, j, r, score = a.i, a.j, Axis("r", a.j.size), a.S.target.tensor
+    tau = Tensor("τ")[()]
+    cooled = Tensor("A_τ", i, j)
+    A = Definition(cooled[i, j], entries_replaced(a.A.value, score, lambda entry: entry / tau))
+    average = Total(cooled[i, r] * score[i, r], r)
+    exponentials = Total(a.form.visible * sp.exp(a.form.score / tau), j)
+    return equation(
         "the gradient of temperature",
-        "∂A[i,j]/∂τ = A[i,j] (Σ_r A[i,r] S[i,r] − S[i,j])/τ², with A = softmax(S/τ)",
-        slope,
-        weights * (average - a.form.score) / tau**2,
-        unfold=(Definition(T[a.S.axes], a.form.score / tau),),
-        premises=(SEEN, "τ > 0"),
+        Slope(A.target, tau),
+        A.target * (average - a.form.score) / tau**2,
+        (A,),
+        premises=(
+            Premise("every query sees a key", "not 0", exponentials, axes=(i,)),
+            Premise("τ > 0", "> 0", tau),
+        ),
         relied_on="learned temperatures; sampling: a lower temperature sharpens",
     )
