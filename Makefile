@@ -12,11 +12,12 @@ run: setup          ## regenerate the kernels, verify everything, write the work
 test: setup         ## the whole test suite, in parallel
 	$(BIN)/python -m pytest -n auto
 
-check: setup        ## lint, format, types, freshness of generated code
+check: setup        ## lint, format, types, freshness of generated code, all proofs read again by the checker alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/backprove generate --check
+	$(BIN)/backprove prove --recheck
 
 setup: $(READY)     ## make .venv and install everything that run, test and check need
 

@@ -104,7 +104,7 @@ class Kernel:
     def __repr__(self) -> str:
         return f"Kernel({self.program!r}, backend={self._fixed.name if self._fixed else 'of the arrays'!r})"
 
-    def forward(self, **inputs: Any) -> Result:
+    def forward(self, /, **inputs: Any) -> Result:
         """Run the forward pass.
 
         Inputs are arrays ``[.., axes]`` by name, all of one dtype: float64, float32, float16 or bfloat16

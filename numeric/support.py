@@ -108,6 +108,14 @@ def filled(xp: Any, values: Array, shape: tuple[int, ...]) -> Array:
     return xp.broadcast_to(values, (*values.shape[: values.ndim - len(shape)], *shape))
 
 
+def repeated(xp: Any, values: Array, given: Array, rank: int, own: int) -> Array:
+    """Values of ``own`` axes that no input changes, once for every place of the leading axes of an input.
+
+    ``rank`` is how many axes of the input are not leading ones.
+    """
+    return xp.tile(values, (*given.shape[: given.ndim - rank], *(1 for _ in range(own))))
+
+
 def visible_only(xp: Any, values: Array, visible: Array | None) -> Array:
     """The values where they are visible, and exactly 0 elsewhere, whatever stands there."""
     return values if visible is None else xp.where(visible, values, xp.zeros_like(values))

@@ -41,7 +41,7 @@ class Entry(sp.Indexed):
         return base
 
     def _eval_power(self, exponent: sp.Expr) -> sp.Expr | None:
-        return self if self.tensor.boolean and exponent.is_positive else None
+        return _power_of_gate(self, exponent) if self.tensor.boolean else None
 
     def _eval_derivative(self, wrt: sp.Basic) -> sp.Expr:
         raise AlgebraError(f"{self} was differentiated directly; use derive.calculus, which contracts deltas")
@@ -152,7 +152,7 @@ class Delta(sp.Function):
         return None
 
     def _eval_power(self, exponent: sp.Expr) -> sp.Expr | None:
-        return self if exponent.is_positive else None
+        return _power_of_gate(self, exponent)
 
     def _eval_is_nonnegative(self) -> bool:
         return True
@@ -173,7 +173,7 @@ class Indicator(sp.Function):
         return None
 
     def _eval_power(self, exponent: sp.Expr) -> sp.Expr | None:
-        return self if exponent.is_positive else None
+        return _power_of_gate(self, exponent)
 
     def _eval_is_nonnegative(self) -> bool:
         return True
@@ -194,6 +194,14 @@ class Visible(sp.Function):
 
     def _eval_is_real(self) -> bool:
         return True
+
+
+def _power_of_gate(gate: sp.Expr, exponent: sp.Expr) -> sp.Expr | None:
+    """A power of what is 0 or 1 is itself, also where it divides: what is hidden is 0, above a line and below it.
+
+    M e/Σ M e with an M that the sum can be taken out of is then M e/Σ e, and does not lose its M.
+    """
+    return gate if exponent.is_positive or exponent.is_negative else None
 
 
 def is_gate(factor: sp.Expr) -> bool:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import sympy as sp
+from sympy.core.relational import Relational
 
-from derive.algebra import Axis, Entry, Tensor, Total, fold, fresh
+from derive.algebra import Axis, Entry, Indicator, Tensor, Total, fold, fresh
 from derive.algebra.binders import rewrite
 from derive.algebra.functions import Sigmoid
 from derive.algebra.templates import in_order, lettered, template
@@ -52,13 +53,18 @@ class _Parts:
         return replace(program, definitions=tuple(self.definitions))
 
     def _argument(self, definition: Definition, node: sp.Expr) -> sp.Expr:
+        if isinstance(node, Indicator):
+            sides = {side for r in node.atoms(Relational) for side in r.args if side.has(Total) and side.atoms(Entry)}
+            ordered = sorted(sides, key=sp.default_sort_key)
+            return node.xreplace({side: self._named_argument(definition, side) for side in ordered})
         if not isinstance(node, sp.Function) or len(node.args) != 1 or not _is_worth_a_name(node.args[0]):
             return node
-        argument = node.args[0]
+        return node.func(self._named_argument(definition, node.args[0]))
+
+    def _named_argument(self, definition: Definition, argument: sp.Expr) -> sp.Expr:
         sizes = [a.size for a in definition.axes]
         axes = tuple(sorted(in_order(argument), key=lambda a: sizes.index(a.size) if a.size in sizes else -1))
-        part = self._part(argument, axes, definition)
-        return node.func(part.target.tensor[axes])
+        return self._part(argument, axes, definition).target.tensor[axes]
 
     def _reused(self, definition: Definition, whole: sp.Expr, node: sp.Expr) -> sp.Expr:
         """A function's value, or a root of a sum, that is part of a definition: its derivative spells it again."""

@@ -259,6 +259,12 @@ def _check_sizes(program: Program) -> None:
                 f"{program.name}: the size {size} cannot be read off an input; give a required input an axis of "
                 f"size {size}, in a dimension of its own or with axes of known sizes"
             )
+    for given in program.inputs:
+        if given.below is not None and given.below.is_Symbol and given.below not in known:
+            raise DefinitionError(
+                f"{program.name}: {given.name} is below the size {given.below}, which no input has; give the tensor "
+                f"that {given.name} points into, or leave out below"
+            )
     for parameter in program.parameters:
         strange = parameter.default.free_symbols - known
         if strange:

@@ -16,7 +16,7 @@ from derive.algebra import Axis, Entry, Tensor, Total, free_axes
 from derive.calculus import Derivation
 from derive.errors import LoweringError
 from derive.forward.program import Definition, Program
-from derive.lower.arrays import All, Name, Node, Zeros, filled, mentioned, operations
+from derive.lower.arrays import All, Name, Node, Scalar, Zeros, filled, mentioned, operations
 from derive.lower.stabilise import RELIES_ON, stabilise_together
 from derive.lower.tensorise import Support, gates_of, tensorise
 
@@ -115,10 +115,8 @@ def _statements(
         if len(added) == len(terms):
             added = added[1:]  # something has to be there: the first of them is then required
         base = definition.value - sp.Add(*(t for t, _ in added))
-        if base == 0:
-            yield Statement(
-                definition.name, definition.axes, Zeros(definition.axes, _like(definition, program, sources))
-            )
+        if base == 0 and not definition.target.tensor.discrete:
+            yield Statement(definition.name, definition.axes, _zeros(definition, program, sources))
             continue
         gate = _hiding(definition, support)
         node = _arrays(program, definition, base, _support(support), checked)
@@ -139,23 +137,16 @@ def _arrays(program: Program, definition: Definition, value: sp.Expr, support: S
         raise LoweringError(f"{program.name}: {definition}: {error}") from None
 
 
-def _like(definition: Definition, program: Program, sources: Mapping[str, str]) -> str:
-    """A tensor of the same axes as a definition that is 0: the input whose gradient it is, or any that is there then.
-
-    Raises
-    ------
-    LoweringError: there is none, so that array code would not know a shape.
-    """
+def _zeros(definition: Definition, program: Program, sources: Mapping[str, str]) -> Node:
+    """What is 0 in the shape of the input whose gradient it is, or of any tensor of its axes that is there by then."""
     if definition.name in sources:
-        return sources[definition.name]
+        return Zeros(definition.axes, sources[definition.name])
     earlier = takewhile(lambda d: d is not definition, program.definitions)
-    tensors = (*((d.name, d.axes) for d in earlier), *((i.name, i.axes) for i in program.inputs))
-    same = next((name for name, axes in tensors if axes == definition.axes), None)
-    if same is None:
-        raise LoweringError(
-            f"{program.name}: {definition.name} is 0, and no tensor of its axes is there to take the shape of"
-        )
-    return same
+    given = ((i.tensor, i.axes) for i in program.inputs if i.neutral is None)
+    there = (*((d.target.tensor, d.axes) for d in earlier), *given)
+    same = (str(t.name) for t, axes in there if axes == definition.axes and not t.discrete)
+    name = next(same, None)
+    return filled(Scalar((), sp.S.Zero), definition.axes) if name is None else Zeros(definition.axes, name)
 
 
 def _optional_entry(term: sp.Expr, optional: set[Tensor]) -> Entry | None:

@@ -112,7 +112,7 @@ class _Tensoriser:
     def condition(self, expr: sp.Expr, order: Axes) -> Node:
         """A product of 0/1 factors as a condition."""
         gates = list(sp.Mul.make_args(expr))
-        if not all(is_gate(g) for g in gates):
+        if not all(is_gate(g) or g in (0, 1) for g in gates):
             raise LoweringError(f"{expr} is no condition: a boolean definition is a product of 0/1 factors")
         return self._all(gates, order)
 
@@ -145,7 +145,8 @@ class _Tensoriser:
         """Where what is looked up at positions of some axes counts: over these axes, and those of what hides it."""
         if not self.shown:
             return None
-        seen = self._all(self.shown, (*axes, *(a for a in order if a not in axes)))
+        around = (a for gate in self.shown for a in in_order(gate))  # of sums in which this one stands, too
+        seen = self._all(self.shown, tuple(dict.fromkeys((*axes, *order, *around))))
         return arranged(seen, (*axes, *(a for a in seen.axes if a not in axes)))
 
     @contextmanager
@@ -153,6 +154,16 @@ class _Tensoriser:
         """While factors are built that stand beside 0/1 factors, in this product or around it."""
         before = self.shown
         self.shown = tuple(dict.fromkeys((*before, *gates)))
+        try:
+            yield
+        finally:
+            self.shown = before
+
+    @contextmanager
+    def _without(self, gate: sp.Expr) -> Iterator[None]:
+        """While a 0/1 factor is built itself: it does not hide what it is made of."""
+        before = self.shown
+        self.shown = tuple(g for g in before if g != gate)
         try:
             yield
         finally:
@@ -357,15 +368,21 @@ class _Tensoriser:
 
     def _all(self, gates: Sequence[sp.Expr], axes: Axes) -> Node:
         """One visibility by itself; several as a conjunction over all their axes, positions first."""
-        gates = sorted(
-            dict.fromkeys(gates), key=lambda g: (bool(g.atoms(Entry)), isinstance(g, Indicator), _spelling(g))
-        )
+        gates = [g for g in gates if g != 1] or list(gates[:1])
+        gates.sort(key=lambda g: (bool(g.atoms(Entry)), isinstance(g, Indicator), _spelling(g)))
+        gates = list(dict.fromkeys(gates))
         union = tuple(a for a in axes if any(a in free_axes(g) for g in gates))
         nodes = tuple(self._gate(gate, axes) for gate in gates)
         return nodes[0] if len(nodes) == 1 else All(union, tuple(arranged(n, union) for n in nodes))
 
     def _gate(self, gate: sp.Expr, order: Axes) -> Node:
-        """A condition; it is asked everywhere, whatever stands beside it."""
+        """A condition; what it looks up counts where the other conditions hold."""
+        with self._without(gate):
+            return self._asked(gate, order)
+
+    def _asked(self, gate: sp.Expr, order: Axes) -> Node:
+        if gate.is_Integer:  # decided by what was put in for its axes: [0 < i + 1] is 1
+            return Apply((), "less", (Scalar((), sp.S.Zero), Scalar((), gate)))
         if isinstance(gate, Indicator):
             return self._condition(gate.args[0], order)
         if isinstance(gate, Delta):

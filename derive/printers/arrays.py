@@ -81,6 +81,19 @@ class ArrayPrinter:
         text, strength = method(node)
         return text, strength
 
+    def array(self, node: Node, *, whole: bool = False) -> str:
+        """The source of something that is an array in any case: numbers and conditions on them become one.
+
+        ``whole`` keeps integers, such as positions; else numbers take the dtype of what is real.
+        """
+        if isinstance(node, View):
+            return self._print_view(node, whole=whole)[0]
+        text = self.print(node)
+        if not _is_number(node):
+            return text
+        keeps = whole or _is_condition(node)
+        return f"xp.asarray({text})" if keeps else f"xp.asarray({text}, dtype={self.like}.dtype)"
+
     def _inside(self, node: Node, strength: int) -> str:
         """The source, in brackets where it binds less tightly than asked for."""
         text, own = self._print(node)
@@ -96,12 +109,12 @@ class ArrayPrinter:
     def _print_positions(self, node: Positions) -> tuple[str, int]:
         return f"xp.arange({self._length(node.axis)})", ATOM
 
-    def _print_view(self, node: View) -> tuple[str, int]:
+    def _print_view(self, node: View, *, whole: bool = False) -> tuple[str, int]:
         inner = node.operand
         if isinstance(inner, Name) and inner.name in self.optional:
             given = self._where_given({inner.name})
             return f"None if {inner.name} is None else {given.print(node)}", LOOSEST
-        text = self._inside(inner, POSTFIX)
+        text = self.array(inner, whole=whole) if _is_number(inner) else self._inside(inner, POSTFIX)
         kept = tuple(a for a in node.axes if a in inner.axes)
         text = _permuted(text, inner.axes, kept)
         if kept != node.axes:
@@ -120,31 +133,29 @@ class ArrayPrinter:
             return f"{self._inside(left, first)} {sign} {self._inside(right, strength + 1)}", strength
         if node.function == "negative":
             return f"-{self._inside(node.arguments[0], POWER)}", PRODUCT
-        arguments = ", ".join(map(self.print, node.arguments))
-        if node.function in SUPPORTED:
-            return f"{node.function}(xp, {arguments})", ATOM
-        return f"xp.{node.function}({arguments})", ATOM
+        supported = node.function in SUPPORTED
+        whole = all(isinstance(n, Scalar) and n.value.is_integer for n in node.arguments)
+        chosen = next((n for n in node.arguments if not _is_number(n)), node.arguments[0])  # one array is enough
+        printed = (self.array(n, whole=whole) if n is chosen else self.print(n) for n in node.arguments)
+        arguments = ", ".join(printed)
+        return f"{node.function}(xp, {arguments})" if supported else f"xp.{node.function}({arguments})", ATOM
 
     def _print_gather(self, node: Gather) -> tuple[str, int]:
         place = node.operand.axes.index(node.along)
         new, rest = len(node.index.axes) - place, len(node.operand.axes) - 1 - place
-        index = self.print(node.index)
-        index = f"xp.asarray({index})" if isinstance(node.index, Scalar) else index
-        return f"gathered(xp, {self.print(node.operand)}, {index}, {new}, {rest})", ATOM
+        return f"gathered(xp, {self.array(node.operand)}, {self.array(node.index, whole=True)}, {new}, {rest})", ATOM
 
     def _print_checked(self, node: Checked) -> tuple[str, int]:
-        index = self.print(node.index)
-        index = f"xp.asarray({index})" if isinstance(node.index, Scalar) else index
         length = scalar_source(node.length.xreplace(self.sizes))
-        arguments = [index, length, json.dumps(node.text, ensure_ascii=False)]
+        arguments = [self.array(node.index, whole=True), length, json.dumps(node.text, ensure_ascii=False)]
         if node.visible is not None:
-            arguments += [self.print(node.visible), str(len(node.visible.axes) - len(node.axes))]
+            arguments += [self.array(node.visible), str(len(node.visible.axes) - len(node.axes))]
         return f"checked(xp, {', '.join(arguments)})", ATOM
 
     def _print_product(self, node: Product) -> tuple[str, int]:
         counts = len(node.rows), len(node.over), len(node.columns)
         if node.visible is not None or counts != (1, 1, 1):
-            operands = [self.print(n) for n in (node.left, node.right, node.visible) if n is not None]
+            operands = [self.array(n) for n in (node.left, node.right, node.visible) if n is not None]
             name = "matmul" if node.visible is None else "visible_matmul"
             joined = "" if counts == (1, 1, 1) else f", axes={counts}"
             return f"{name}(xp, {', '.join(operands)}{joined})", ATOM
@@ -152,24 +163,21 @@ class ArrayPrinter:
 
     def _print_reduce(self, node: Reduce) -> tuple[str, int]:
         if node.function in ("max", "supremum"):
-            visible = "None" if node.visible is None else self.print(node.visible)
+            visible = "None" if node.visible is None else self.array(node.visible)
             empty = ", empty=-xp.inf" if node.function == "supremum" else ""
-            return f"visible_max(xp, {self.print(node.operand)}, {visible}{empty})", ATOM
+            return f"visible_max(xp, {self.array(node.operand)}, {visible}{empty})", ATOM
         axis = node.operand.axes.index(node.over) - len(node.operand.axes)
-        return f"xp.{node.function}({self.print(node.operand)}, axis={axis})", ATOM
+        return f"xp.{node.function}({self.array(node.operand)}, axis={axis})", ATOM
 
     def _print_select(self, node: Select) -> tuple[str, int]:
-        return f"visible_only(xp, {self.print(node.operand)}, {self.print(node.visible)})", ATOM
+        return f"visible_only(xp, {self.array(node.operand)}, {self.array(node.visible)})", ATOM
 
     def _print_number(self, node: Number) -> tuple[str, int]:
-        return f"as_numbers(xp, {self.print(node.condition)}, {self.like})", ATOM
+        return f"as_numbers(xp, {self.array(node.condition)}, {self.like})", ATOM
 
     def _print_fill(self, node: Fill) -> tuple[str, int]:
-        text = self.print(node.operand)
         sizes = ", ".join(map(self._length, node.axes))
-        if isinstance(node.operand, Scalar):
-            raise PrintingError(f"a constant {text} for every entry has no array form; it depends on nothing")
-        return f"filled(xp, {text}, ({sizes}{',' if len(node.axes) == 1 else ''}))", ATOM
+        return f"filled(xp, {self.array(node.operand)}, ({sizes}{',' if len(node.axes) == 1 else ''}))", ATOM
 
     def _length(self, axis: Axis) -> str:
         return str(axis.size.xreplace(self.sizes))
@@ -192,6 +200,18 @@ class ArrayPrinter:
             return self.print(node)
         given = self._where_given(set(missing))
         return f"None if {' or '.join(f'{n} is None' for n in missing)} else {given.print(node)}"
+
+
+def _is_number(node: Node) -> bool:
+    """Whether the source of a node is a number or truth value of Python, and no array."""
+    if isinstance(node, (Scalar, All)) or (isinstance(node, Apply) and node.function in (*_INFIX, "negative")):
+        return all(map(_is_number, node.operands))
+    return False
+
+
+def _is_condition(node: Node) -> bool:
+    """Whether a node is a truth value."""
+    return isinstance(node, All) or (isinstance(node, Apply) and _INFIX.get(node.function, ("", 0))[1] == COMPARE)
 
 
 def never_zero(value: sp.Expr) -> sp.Expr:

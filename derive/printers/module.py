@@ -14,13 +14,16 @@ from derive.calculus import Derivation
 from derive.errors import LoweringError
 from derive.forward.naming import HELPERS, RESERVED, unused
 from derive.forward.program import Input, Output, Parameter, Program
-from derive.lower.arrays import Checked, Fill, Positions, Scalar, walk
+from derive.lower.arrays import Checked, Fill, Positions, Scalar, mentioned, walk
 from derive.lower.dense import Kernel, Statement
 from derive.printers.arrays import ArrayPrinter, never_zero, scalar_source
 from derive.printers.index import IndexPrinter
 from derive.printers.style import Text
 
 WIDTH = 110
+
+NO_ARRAY = "xp.zeros(())"
+"""What gives numbers their dtype in a program without real inputs."""
 
 TITLES = {"numpy": "NumPy", "cupy": "CuPy", "array_api_strict": "the strict Array API"}
 
@@ -149,9 +152,22 @@ class _Module:
         yield '    """'
         yield from self._prologue()
         yield from self._statements(self.kernel.forward, self._always(self.program.inputs))
+        yield from self._repeated()
         yield f"    outputs = {_dict((o.name, o.name) for o in self.program.outputs)}"
         kept = (*self.kernel.saved, *self._saved_scalars(), *self._saved_size_names())
         yield f"    return outputs, {_dict((n, n) for n in kept)}"
+
+    def _repeated(self) -> Iterator[str]:
+        """Outputs that depend on no input, repeated along the leading axes that the inputs have."""
+        varies = {i.name for i in self.program.inputs}
+        for statement in self.kernel.forward:
+            if varies.intersection(mentioned(statement.node)):
+                varies.add(statement.name)
+        given = next((i for i in self.program.inputs if i.name not in self.absent), None)
+        for output in self.program.outputs if given is not None else ():
+            if output.name not in varies:
+                ranks = f"{len(given.axes)}, {len(output.axes)}"  # type: ignore[union-attr]
+                yield f"    {output.name} = repeated(xp, {output.name}, {given.name}, {ranks})"  # type: ignore[union-attr]
 
     def _backward(self) -> Iterator[str]:
         cotangents = [i for i in self.derived.inputs if i.neutral == 0 and i.name not in self.kernel.saved]
@@ -174,7 +190,9 @@ class _Module:
         yield '    """'
         sources = self._saved_sources()
         yield from _sizes(_sizes_in(self.kernel.backward) - self._saved_sizes(), sources, self.sizes)
-        yield from self._statements(self.kernel.backward, next(iter(sources), ""))
+        discrete = {d.name for d in self.program.definitions if d.target.tensor.discrete}
+        discrete |= {i.name for i in (*self.derived.inputs, *self.program.inputs) if i.tensor.discrete}
+        yield from self._statements(self.kernel.backward, next((n for n in sources if n not in discrete), NO_ARRAY))
         yield f"    return {_dict((n, self.cotangent[n]) for n in self._gradient_names())}"
 
     def _shapes(self, tensors: Sequence[Input], indent: str) -> Iterator[str]:
@@ -203,7 +221,8 @@ class _Module:
 
     def _always(self, inputs: Sequence[Input]) -> str:
         """A real input that is always given."""
-        return next((i.name for i in inputs if i.name not in self.absent and not i.tensor.discrete), "")
+        names = (i.name for i in inputs if i.name not in self.absent and not i.tensor.discrete)
+        return next(names, NO_ARRAY)
 
     def _saved_sources(self) -> dict[str, tuple[Axis, ...]]:
         """The axes of what the backward function is given."""
@@ -213,6 +232,7 @@ class _Module:
         return {n: given[n] for n in names if n in given and n not in self.absent}
 
     def _statements(self, statements: Iterable[Statement], like: str) -> Iterator[str]:
+        whole = {d.name for p in (self.program, self.derived) for d in p.definitions if d.target.tensor.discrete}
         for statement in statements:
             given = frozenset({statement.guard} if statement.guard else ())
             printer = ArrayPrinter(self.absent - given, like, self.sizes)
@@ -220,7 +240,8 @@ class _Module:
             if statement.guard:
                 yield f"    if {statement.guard} is not None:"
                 indent = "        "
-            yield from _wrapped(f"{indent}{statement.name} = {printer.print(statement.node)}")
+            text = printer.array(statement.node, whole=statement.name in whole)
+            yield from _wrapped(f"{indent}{statement.name} = {text}")
 
     def _gradient_names(self) -> tuple[str, ...]:
         made = {o.name for o in self.derived.outputs}
@@ -237,7 +258,9 @@ class _Module:
         return tuple(o.name for o in self.program.outputs if self.cotangent[o.name] in names - self.absent)
 
     def _saved_scalars(self) -> tuple[str, ...]:
-        used = {str(s) for d in self.derived.definitions for s in d.value.free_symbols}
+        """The parameters that the backward pass mentions, in its formulas or in what hides something."""
+        nodes = (node for statement in self.kernel.backward for node in walk(statement.node))
+        used = {str(s) for node in nodes if isinstance(node, Scalar) for s in node.value.free_symbols}
         return tuple(p.name for p in self.program.parameters if p.name in used)
 
 
