@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from derive.calculus import Derivation, backward, joined, tangent
+from derive.calculus.steps import marked
 from derive.errors import DefinitionError
 from derive.forward import Program, catalogue
 
@@ -49,7 +50,8 @@ def with_gradients(program: Program) -> Program:
     derivation = backward(program)
     whole = joined(derivation.forward, derivation.derived)
     first = derivation.names[program.outputs[0].name]
-    required = [o for o in derivation.derived.outputs if o.name.removeprefix("d") not in program.optional]
+    optional = {derivation.names[name] for name in program.optional}
+    required = [o for o in derivation.derived.outputs if o.name not in optional]
     if not required:
         raise DefinitionError(
             f"{program.name} has no input that a gradient is asked for, so there is none to go on from"
@@ -62,7 +64,8 @@ def with_gradients(program: Program) -> Program:
         writing={},
         principal=tuple(o.name for o in required),
     ).returning(*(o.name for o in required))
-    return whole.renamed({cotangent: f"grad_{name}" for name, cotangent in derivation.names.items()})
+    readable = marked(derivation.forward, "grad_", avoiding=whole.names)
+    return whole.renamed({cotangent: readable[name] for name, cotangent in derivation.names.items()})
 
 
 def hessian_vector(program: Program) -> Program:

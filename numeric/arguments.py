@@ -128,7 +128,7 @@ def _common_dtype(signature: Signature, tensors: dict[str, Array], specs: dict[s
             raise InputError(
                 f"{signature.program}: {name} has dtype {array.dtype}; expected integers ({specs[name].meaning})"
             )
-    return next(iter(real.values()))
+    return next(iter(real.values()), np.dtype("float64"))  # whole numbers alone: what they give is as exact as can be
 
 
 def sizes_of(signature: Signature, tensors: dict[str, Array]) -> dict[str, int]:

@@ -14,9 +14,11 @@ from derive.errors import DeriveError
 from numeric.errors import NumericError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from derive.forward import Program
+    from derive.generate import Difference
+    from derive.pipeline import Made
     from numeric.mutate import Row
     from numeric.verify import Finding
 
@@ -56,6 +58,7 @@ def derive(
     from derive.forward.special import one_of, with_identity
     from derive.modes import derivation_in
     from derive.printers import derivation as printed
+    from derive.proof.vetting import vet
 
     source = _program(name)
     chosen = source if full else source.plain()
@@ -64,6 +67,7 @@ def derive(
     if fix:
         chosen, notation = one_of(chosen, fix), "index"  # what is left of a matrix is written by entries
     derivation, latex = derivation_in(chosen, mode), format in ("latex", "markdown")
+    _note(vet(chosen, mode, derivation))
     page = printed.page(derivation, notation, mode, latex=latex, compact=bool(fix))
     if format == "text":
         from numeric.terminal import console, show_page
@@ -99,9 +103,9 @@ def generate(
     mode: Annotated[Mode, typer.Option(help="Another program made from each of the named ones.")] = "backward",
 ) -> None:
     """Regenerate the kernels from their derivations, or check that the committed ones equal them."""
-    from derive.generate import check_folder, compare, write
-    from derive.modes import in_mode
-    from derive.pipeline import modules
+    from derive.generate import check_folder, compare
+    from derive.modes import names, taken_apart
+    from derive.pipeline import files, made
 
     if chosen and out is None:
         raise NumericError("give a directory for the kernels that you choose: --out DIR")
@@ -110,9 +114,14 @@ def generate(
     directory = out or _generated()
     if not check:
         check_folder(directory)
-    expected = modules(*(in_mode(_program(name), mode) for name in chosen or ()))
+    asked = [(name, mode) for name in chosen] if chosen else [taken_apart(name) for name in names()]
+    everything = [made(_program(name), mode) for name, mode in asked]
+    expected = files(everything)
     whole = not chosen  # what other programs have left in a directory of one's own stays
-    differences = (compare if check else write)(directory, expected, leftovers=whole)
+    if check:
+        differences = compare(directory, expected, leftovers=whole)
+    else:
+        differences = _written(directory, everything, leftovers=whole)
     for difference in differences:
         done = "kept" if difference.kept else _DONE[difference.kind]
         print(f"{difference.kind if check else done}: {difference.path}{_WHOSE[difference.owner]}")
@@ -124,6 +133,25 @@ def generate(
             print("it neither removes nor replaces what it did not write: move that elsewhere")
         raise typer.Exit(WRONG)
     print(f"{len(expected)} files {'equal the derivation' if check else 'are up to date'}")
+
+
+def _written(directory: Path, everything: Sequence[Made], *, leftovers: bool) -> list[Difference]:
+    """Write what was made; what is new or changed is held against its definitions first."""
+    from derive.generate import compare, write
+    from derive.pipeline import files
+
+    expected = files(everything)
+    changed = {Path(d.path).stem for d in compare(directory, expected, leftovers=False)}
+    for one in everything:
+        if one.name in changed:
+            _note(one.vet())
+    return write(directory, expected, leftovers=leftovers)
+
+
+def _note(left_open: Sequence[str]) -> None:
+    """Say what could not be asked, and why."""
+    for reason in left_open:
+        print(f"note: {reason}", file=sys.stderr)
 
 
 def _generated() -> Path:
@@ -230,7 +258,6 @@ def _rechecked(names: list[str] | None, only: str, format: str) -> int:
 def _mutated(names: list[str] | None, format: Report, mode: Mode, curated: bool, jobs: int, out: Path | None) -> int:
     """Hold every mistake in the programs against every checker; 1 where one is missed that must not be."""
     import json
-    from collections.abc import Iterable
     from functools import partial
 
     from rich.progress import track
@@ -468,15 +495,16 @@ def bench(
 @app.command()
 def run() -> None:
     """Regenerate, verify and document everything, and print one summary."""
-    from derive.generate import write
-    from derive.pipeline import modules
+    from derive.modes import names, taken_apart
+    from derive.pipeline import made
     from derive.proof.rationals import flint_missing
     from numeric.terminal import console, earned, show_findings, show_summary
     from numeric.verify import BALLS, Finding
 
     out, rows = console(), []
     start = time.perf_counter()
-    changed = [d for d in write(_generated(), modules()) if not d.kept]
+    everything = [made(_program(name), mode) for name, mode in map(taken_apart, names())]
+    changed = [d for d in _written(_generated(), everything, leftovers=True) if not d.kept]
     rows.append(("generate", f"{len(changed)} files rewritten" if changed else "kernels are up to date", _since(start)))
     start = time.perf_counter()
     missing = flint_missing()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import sympy as sp
 
 from derive.algebra.axes import Axis
+from derive.algebra.tensors import Entry
 from derive.errors import AlgebraError
-
-KINKED = (sp.Heaviside, sp.sign)
-"""What SymPy's derivatives of abs, max and min hold."""
 
 
 class Sigmoid(sp.Function):
@@ -44,6 +42,11 @@ def definition_of(expr: sp.Expr) -> sp.Expr | None:
 def has_kink(expr: sp.Expr) -> bool:
     """Whether an expression holds a function with a kink, whose subgradient has to be stated."""
     return bool(expr.atoms(sp.Max, sp.Min, sp.Abs))
+
+
+def moves(argument: sp.Expr) -> bool:
+    """Whether an argument of max or min is a tensor's, and no number that is fixed: it shares a tie, and loses one."""
+    return bool(argument.atoms(Entry))
 
 
 class QuarterTurn(sp.Function):

@@ -62,6 +62,12 @@ def is_inside(index: sp.Expr, size: sp.Expr, gates: Iterable[sp.Expr] = ()) -> b
     return at_least_zero(index, given) is True and at_least_zero(sp.expand(size - 1 - index), given) is True
 
 
+def looks_up(value: sp.Expr) -> bool:
+    """Whether an entry may lie outside of its tensor unless a 0/1 factor around the value hides it."""
+    places = (pair for entry in value.atoms(Entry) for pair in zip(entry.indices, entry.tensor.shape, strict=True))
+    return any(not is_inside(index, size) for index, size in places)
+
+
 def facts(gates: Iterable[sp.Expr]) -> tuple[sp.Expr, ...]:
     """Integer expressions that are at least 0 where all of some 0/1 factors are 1."""
     found: list[sp.Expr] = []

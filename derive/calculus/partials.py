@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from derive.algebra import Axis, Binder, Delta, Entry, Indicator, Tensor, Total
-from derive.algebra.functions import KINKED
+from derive.algebra.functions import moves
 from derive.errors import DerivationError
 from derive.forward.program import Definition
 
@@ -25,8 +25,8 @@ class Partial:
 def partials(value: sp.Expr, tensor: Tensor) -> Iterator[Partial]:
     """Every occurrence of a tensor in a value, with the derivative with respect to that occurrence.
 
-    Entries and sums are replaced by scalars, SymPy differentiates the scalar expression, and the
-    chain rule goes on inside the sums. Indicators are constants: they jump, and have no gradient.
+    Entries, sums and maxima are replaced by scalars, SymPy differentiates the scalar expression, and the
+    chain rule goes on inside of them. Indicators are constants: they jump, and have no gradient.
 
     Raises
     ------
@@ -43,6 +43,10 @@ def partials(value: sp.Expr, tensor: Tensor) -> Iterator[Partial]:
             continue
         if isinstance(part, Entry):
             yield Partial(part.indices, weight)
+        elif isinstance(part, (sp.Max, sp.Min)):
+            for argument, share in _shares(part):
+                for inner in partials(argument, tensor):
+                    yield Partial(inner.indices, weight * share * inner.weight, inner.bound)
         elif isinstance(part, Total):
             body, axes = part.open()
             for inner in partials(body, tensor):
@@ -71,11 +75,11 @@ def _with_scalars(expr: sp.Expr, scalars: dict[sp.Expr, sp.Dummy]) -> sp.Expr:
 
 
 def _parts(value: sp.Expr) -> tuple[sp.Expr, ...]:
-    """The entries, binders, indicators and deltas of a value that stand outside one another, in a fixed order."""
+    """The entries, binders, maxima, indicators and deltas of a value outside one another, in a fixed order."""
     found: dict[sp.Expr, None] = {}
 
     def visit(node: sp.Basic) -> None:
-        if isinstance(node, (Entry, Binder, Indicator, Delta)):
+        if isinstance(node, (Entry, Binder, Indicator, Delta, sp.Max, sp.Min)):
             found.setdefault(node)
         else:
             for arg in node.args:
@@ -89,20 +93,35 @@ def _depends(part: sp.Expr, tensor: Tensor) -> bool:
     return any(entry.base == tensor for entry in part.atoms(Entry))
 
 
-def _subgradient(derivative: sp.Expr) -> sp.Expr:
-    """Jumps in a derivative as indicators, which are constants when differentiated again.
+def _shares(extreme: sp.Max | sp.Min) -> Iterator[tuple[sp.Expr, sp.Expr]]:
+    """What each argument of a maximum or minimum gets of its cotangent: all of it where it wins, and nothing elsewhere.
 
-    abs has slope 0 at 0, and so has max(x, c) where x = c; at a tie of two tensors each takes half.
+    What holds no tensor wins a tie, so that max(x, 0) has slope 0 at 0; tensors that tie take equal shares. The shares
+    are indicators, which are constants when differentiated again.
     """
+    sign = 1 if isinstance(extreme, sp.Max) else -1
+    moving = [argument for argument in extreme.args if moves(argument)]
 
-    def jump(function: sp.Function) -> sp.Expr:
-        x = function.args[0]
-        above, below = Indicator(x > 0), Indicator(x < 0)
-        if isinstance(function, sp.sign):
-            return above - below
-        return above if len(x.atoms(sp.Dummy)) == 1 else (1 + above - below) / 2
+    def beats(one: sp.Expr, other: sp.Expr, *, also_at_a_tie: bool = False) -> sp.Expr:
+        lead = sign * (one - other)
+        return Indicator(lead >= 0 if also_at_a_tie else lead > 0)
 
-    return derivative.xreplace({f: jump(f) for f in derivative.atoms(*KINKED)})
+    def leads(argument: sp.Expr) -> sp.Expr:
+        return sp.Mul(*(beats(argument, other, also_at_a_tie=True) for other in moving if other != argument))
+
+    for argument in moving:
+        free = sp.Mul(*(beats(argument, other) for other in extreme.args if other not in moving))
+        others = [other for other in moving if other != argument]
+        if len(others) == 1:
+            yield argument, free * (1 + beats(argument, others[0]) - beats(others[0], argument)) / 2
+        else:
+            yield argument, free * leads(argument) / sp.Add(*map(leads, moving)) if others else free
+
+
+def _subgradient(derivative: sp.Expr) -> sp.Expr:
+    """The sign in the derivative of abs as indicators, which are constants when differentiated again: 0 at 0."""
+    signs = derivative.atoms(sp.sign)
+    return derivative.xreplace({f: Indicator(f.args[0] > 0) - Indicator(f.args[0] < 0) for f in signs})
 
 
 def _scalar_derivative(scalar: sp.Expr, dummy: sp.Dummy, value: sp.Expr) -> sp.Expr:

@@ -17,6 +17,7 @@ from sympy.core.relational import Relational
 from derive.algebra import Axis, Entry, Indicator, Tensor, Total, fold, fresh
 from derive.algebra.binders import rewrite
 from derive.algebra.functions import Sigmoid
+from derive.algebra.ranges import looks_up
 from derive.algebra.templates import in_order, lettered, template
 from derive.forward import softmax
 from derive.forward.naming import unused
@@ -70,7 +71,7 @@ class _Parts:
         """A function's value, or a root of a sum, that is part of a definition: its derivative spells it again."""
         function = isinstance(node, REUSED)
         root = isinstance(node, sp.Pow) and node.exp.is_Rational and node.exp.q > 1 and node.base.has(Total)
-        if node == whole or not (function or root) or not node.atoms(Entry):
+        if node == whole or not (function or root) or not node.atoms(Entry) or looks_up(node):
             return node
         axes = in_order(node)
         return self._part(node, axes, definition).target.tensor[axes]
@@ -80,7 +81,9 @@ class _Parts:
         raised = isinstance(node, sp.Pow) and not isinstance(node, sp.exp)
         if not raised and not (isinstance(node, sp.Mul) and sum(bool(part.atoms(Entry)) for part in node.args) > 1):
             return node
-        whole = {part: self._named_sum(definition, part) for part in node.args if _is_sum_of_tensors(part)}
+        high = raised and node.exp.is_Integer and node.exp > 2  # multiplied out, a sum over as many axes
+        named = (p for p in node.args if _is_sum_of_tensors(p) or (high and p.has(Total) and not looks_up(p)))
+        whole = {part: self._named_sum(definition, part) for part in named}
         return node.func(*(whole.get(part, part) for part in node.args)) if whole else node
 
     def _named_sum(self, definition: Definition, value: sp.Expr) -> sp.Expr:
@@ -118,7 +121,8 @@ class _Parts:
 
 def _is_sum_of_tensors(part: sp.Expr) -> bool:
     """Whether two tensors or more are added; sums of exponentials are what softmaxes are made of, and stay."""
-    return isinstance(part, sp.Add) and not part.has(sp.exp) and sum(bool(t.atoms(Entry)) for t in part.args) > 1
+    several = isinstance(part, sp.Add) and sum(bool(t.atoms(Entry)) for t in part.args) > 1
+    return several and not part.has(sp.exp) and not looks_up(part)
 
 
 def _is_worth_a_name(argument: sp.Expr) -> bool:

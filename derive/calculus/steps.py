@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, count
 
 import sympy as sp
 
@@ -28,11 +29,14 @@ class Step:
     forward: tuple[Definition, ...] = ()
 
 
-def marked(program: Program, mark: str) -> dict[str, str]:
-    """A name for the cotangent or tangent of every tensor: ``dQ``, or ``d2Q`` where a ``dQ`` is there already."""
+def marked(program: Program, mark: str, avoiding: Set[str] = frozenset()) -> dict[str, str]:
+    """A name for the cotangent or tangent of every tensor: ``dQ``, or ``d2Q`` where a ``dQ`` is there already.
+
+    ``avoiding`` are names that are taken besides those of the program.
+    """
+    taken = program.names | avoiding
     names = [i.name for i in program.inputs] + [d.name for d in program.definitions]
-    taken = {*names, *(p.name for p in program.parameters)}
-    prefixes = (mark, *(f"{mark}{level}" for level in range(2, len(names) + 3)))
+    prefixes = chain([mark], (f"{mark}{level}" for level in count(2)))
     prefix = next(p for p in prefixes if not taken & {f"{p}{n}" for n in names})
     return {name: f"{prefix}{name}" for name in names}
 

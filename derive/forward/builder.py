@@ -14,7 +14,7 @@ from derive.algebra.axes import check_axes, is_whole
 from derive.algebra.ranges import outside_somewhere
 from derive.algebra.tensors import Values, is_gate
 from derive.errors import AlgebraError, DefinitionError
-from derive.forward.naming import objection
+from derive.forward.naming import objection, respelled
 from derive.forward.program import Definition, Dims, Input, Output, Parameter, Program, Writing
 from derive.forward.texts import check_texts
 
@@ -207,6 +207,7 @@ class Builder:
         """Every scalar in a value is a declared parameter or the size of an axis."""
         known = {p.symbol for p in self._parameters}.union(*(s.free_symbols for s in self._sizes.values()))
         known = known.union(*(a.size.free_symbols for a in value.atoms(Axis)))
+        known = known.union(*(i.below.free_symbols for i in self._inputs if i.below is not None))
         labels = {t.args[0] for t in value.atoms(Tensor)}
         for symbol in sorted(value.atoms(sp.Symbol) - known - labels, key=str):
             if not isinstance(symbol, Axis):
@@ -254,6 +255,8 @@ def _check_sizes(program: Program) -> None:
     for size in program.sizes:
         if not str(size).isidentifier():
             raise DefinitionError(f"{program.name}: {str(size)!r} cannot name a size; take letters, digits and _")
+        if (reason := respelled(str(size))) is not None:
+            raise DefinitionError(f"{program.name}: {reason}")
         if size not in known:
             raise DefinitionError(
                 f"{program.name}: the size {size} cannot be read off an input; give a required input an axis of "

@@ -22,16 +22,18 @@ RESERVED = frozenset((*HELPERS, *_MODULE))
 
 
 def objection(name: str) -> str | None:
-    """Why a name cannot be that of a tensor, a parameter or a size in generated code; None where it can."""
+    """Why a name cannot be that of a tensor or a parameter in generated code; None where it can."""
     if name in RESERVED:
         return f"{name!r} cannot name a variable in generated code, which uses that name itself; choose another"
     if not name.isidentifier() or keyword.iskeyword(name):
         return f"{name!r} cannot name a variable in generated code; take letters, digits and _"
-    if unicodedata.normalize("NFKC", name) != name:
-        return (
-            f"{name!r} cannot name a variable: Python reads it as {unicodedata.normalize('NFKC', name)!r}; write that"
-        )
-    return None
+    return respelled(name)
+
+
+def respelled(name: str) -> str | None:
+    """Why a name cannot stand in a source file, as far as Python spells it in another way there; else None."""
+    spelling = unicodedata.normalize("NFKC", name)
+    return None if spelling == name else f"{name!r} cannot be a name: Python reads it as {spelling!r}; write that"
 
 
 def unused(stem: str, taken: Collection[str], *, numbered: bool = False) -> str:

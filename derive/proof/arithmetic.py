@@ -132,7 +132,22 @@ class Weights:
         """A rational; strings such as ``"1/2"`` are parsed as fractions, never evaluated."""
         if type(value) is self.kind:
             return value
+        if isinstance(value, sp.Basic) and not value.is_Rational:
+            return self._constant(value)
         return self.kind(*read(value))
+
+    def _constant(self, value: sp.Basic) -> Rational:
+        """A constant that is irrational, from its parts: functions, and π, are what they are everywhere else."""
+        parts = tuple(map(self.number, value.args))
+        if isinstance(value, sp.Add):
+            return sum(parts[1:], parts[0])
+        if (built := from_parts(value, self)) is not None:
+            return built
+        if not isinstance(value, (sp.Function, sp.NumberSymbol)):
+            raise AlgebraError(f"{value} has no exact value in rational numbers")
+        if isinstance(value, sp.exp) or value is sp.E:
+            return self.function(sp.exp, *(parts or (self.number(1),)))
+        return self.function(type(value), *parts)
 
     def function(self, function: type[sp.Function], *args: Rational) -> Rational:
         """A positive rational that depends on the function and its arguments alone."""
@@ -253,13 +268,19 @@ class Duals:
 
     def function(self, function: type[sp.Function], *args: DualNumber) -> DualNumber:
         """The chain rule for the scalar functions of definitions."""
-        if function in (sp.Max, sp.Min):
-            return (max if function is sp.Max else min)(args, key=lambda x: x.value)
         (x,) = args
         value = self.base.function(function, x.value)
         if function is sp.log and x.value == 0:
             return DualNumber(value, x.tangent)
         return DualNumber(value, slope(function, x.value, value, self.base) * x.tangent)
+
+    def extreme(self, function: type[sp.Basic], fixed: list[DualNumber], moving: list[DualNumber]) -> DualNumber:
+        """Max or Min: what is fixed wins a tie, and what moves shares its tie with the others that do."""
+        best = self.base.function(function, *(x.value for x in (*fixed, *moving)))
+        if any(x.value == best for x in fixed):
+            return self.number(best)
+        tied = [x.tangent for x in moving if x.value == best]
+        return DualNumber(best, sum(tied[1:], tied[0]) * self.base.number(sp.Rational(1, len(tied))))
 
     def power(self, base: DualNumber, exponent: sp.Rational) -> DualNumber:
         """The power rule."""

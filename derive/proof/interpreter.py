@@ -17,11 +17,11 @@ from sympy.core.relational import Relational
 
 from derive.algebra.axes import Axis, is_whole
 from derive.algebra.binders import Maximum, Supremum, Total
-from derive.algebra.functions import definition_of
+from derive.algebra.functions import definition_of, moves
 from derive.algebra.tensors import Delta, Entry, Indicator, Visible, is_gate
 from derive.errors import AlgebraError
 from derive.forward.program import Input, Program
-from derive.proof.arithmetic import Arithmetic, Number, Symbolic, UndefinedError
+from derive.proof.arithmetic import Arithmetic, Duals, Number, Symbolic, UndefinedError
 
 At = dict[Axis, int]
 """The positions of axes."""
@@ -217,10 +217,26 @@ class Machine:
             return lambda at: arithmetic.number(exact(at))
         if (spelled_out := definition_of(expr)) is not None:
             return self._compiled(spelled_out)
-        if isinstance(expr, (sp.Function, sp.Max, sp.Min)):
+        if isinstance(expr, (sp.Max, sp.Min)):
+            return self._extreme(expr)
+        if isinstance(expr, sp.Function):
             function, arguments = expr.func, [self._compiled(a) for a in expr.args]
             return lambda at: arithmetic.function(function, *(self._shown(a(at)) for a in arguments))
         raise AlgebraError(f"the interpreter cannot evaluate {type(expr).__name__} in {expr}")
+
+    def _extreme(self, expr: sp.Max | sp.Min) -> Evaluate:
+        """A maximum or minimum; where numbers move, what holds no tensor wins a tie, and tensors share theirs."""
+        function, arithmetic = expr.func, self.arithmetic
+        groups = ([a for a in expr.args if moves(a) is kind] for kind in (False, True))
+        fixed, moving = ([self._compiled(a) for a in group] for group in groups)
+
+        def evaluate(at: At) -> Number:
+            numbers, tensors = ([self._shown(a(at)) for a in group] for group in (fixed, moving))
+            if not isinstance(arithmetic, Duals):
+                return arithmetic.function(function, *numbers, *tensors)
+            return arithmetic.extreme(function, numbers, tensors)
+
+        return evaluate
 
     def _general_power(self, expr: sp.Pow) -> Evaluate:
         """bᵉ as exp(e log b), with a number in the exponent apart: whatever log is here, b^(e + 1) is then b · bᵉ."""

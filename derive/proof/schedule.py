@@ -299,14 +299,15 @@ class Schedule:
         operand, axis = self._array(node.operand), node.operand.axes.index(node.over)
         if len(operand.shape) != len(node.operand.axes):
             raise ScheduleError(f"an array of shape {operand.shape} is reduced as one of axes {node.operand.axes}")
-        rows = rows_along(operand, axis)
-        shape = operand.shape[:axis] + operand.shape[axis + 1 :]
+        visible = None if node.visible is None else self._evaluate(node.visible)
+        whole = operand.shape if visible is None else broadcast(operand.shape, visible.shape)
+        rows = rows_along(Array(whole, spread(operand, whole)), axis)
+        shape = whole[:axis] + whole[axis + 1 :]
         if node.function == "sum":
             return Array(shape, [self._sum(row) for row in rows])
-        visible = None if node.visible is None else self._evaluate(node.visible)
         seen = [[True] * len(row) for row in rows]
         if visible is not None:
-            seen = rows_along(Array(operand.shape, spread(visible, operand.shape)), axis)
+            seen = rows_along(Array(whole, spread(visible, whole)), axis)
         empty = -sp.oo if node.function == "supremum" else 0
         largest = [
             self._largest([x for x, s in zip(*pair, strict=True) if s], empty) for pair in zip(rows, seen, strict=True)

@@ -163,7 +163,7 @@ class _Planner:
         if isinstance(expr, sp.Pow) and not isinstance(expr, sp.exp):
             return self._power(expr)
         if isinstance(expr, (sp.Max, sp.Min)):
-            parts, fixed = tuple(map(self.step, expr.args)), tuple(not arg.atoms(Entry, Indicator) for arg in expr.args)
+            parts, fixed = tuple(map(self.step, expr.args)), tuple(not arg.atoms(Entry) for arg in expr.args)
             return Extreme(*self._from(parts), parts, fixed, isinstance(expr, sp.Max))
         if isinstance(expr, sp.Abs):
             base = self.step(expr.args[0])

@@ -300,7 +300,8 @@ class Machine:
     def _product(self, node: Tree, at: Mapping[Axis, int]) -> Value:
         factors = list(self._factors(node))
         gates = [f for f, _ in factors if self.is_gate(f)]
-        if self._hidden(gates, at):
+        around = [gate for f, exponent in factors if exponent > 0 for gate in self._outer_gates(f)]
+        if self._hidden([*gates, *around], at) or t.Num(Fraction(0)) in (f for f, exponent in factors if exponent > 0):
             return Fraction(0)
         result: Value = Fraction(1)
         for factor, exponent in factors:
@@ -327,6 +328,14 @@ class Machine:
         if isinstance(node, t.Entry):
             return self.kinds[node.tensor] == "boolean"
         return isinstance(node, (t.Delta, t.Ind))
+
+    def _outer_gates(self, node: Tree) -> Iterator[Tree]:
+        """The gates that hide all of a sum: it is the same sum with them outside."""
+        if isinstance(node, t.Sum):
+            inside = [f for f, exponent in self._factors(node.body) if exponent > 0]
+            gates = [f for f in inside if self.is_gate(f)]
+            gates += [gate for f in inside for gate in self._outer_gates(f)]
+            yield from (gate for gate in gates if not t.free_axes(gate) & set(node.axes))
 
     def _hidden(self, gates: list[Tree], at: Mapping[Axis, int]) -> bool:
         """Whether any gate is 0; one that is undefined counts only if no other hides it."""

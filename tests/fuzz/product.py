@@ -21,7 +21,7 @@ from derive.algebra import Axis, Delta, Indicator, Tensor, Total
 from derive.errors import DeriveError
 from derive.forward import Builder
 from derive.forward import Program as Written
-from derive.pipeline import module
+from derive.pipeline import made
 from numeric.errors import NumericError
 from numeric.kernels import provide
 from tests.fuzz import trees as t
@@ -160,7 +160,9 @@ def run(program: Program, data: Sequence[Arrays], cotangents: Sequence[Arrays]) 
             warnings.simplefilter("error")
             definition = written(program)
             stage = "generation"
-            source = module(definition, "numpy")
+            whole = made(definition)
+            whole.vet()
+            source = whole.text("numpy")
             stage = "loading"
             provide(program.name, "numpy", source)
             kernel = numeric.load(program.name)
