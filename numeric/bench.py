@@ -192,5 +192,18 @@ def _show(title: str, medians: Mapping[str, float], peer: str | None) -> None:
     out.print(table)
 
 
-BENCHMARKS: dict[str, Callable[[int], None]] = {"derive": derive, "prove": prove, "run": run, "stack": stack}
+def sensitivity(repeats: int) -> None:
+    """Print the smallest fault that is seen; nothing is timed, so that there is nothing to repeat."""
+    from numeric.bench_sensitivity import sensitivity as measured
+
+    measured()
+
+
+BENCHMARKS: dict[str, Callable[[int], None]] = {
+    "derive": derive,
+    "prove": prove,
+    "run": run,
+    "sensitivity": sensitivity,
+    "stack": stack,
+}
 """The benchmarks by name, as ``backprove bench`` knows them."""

@@ -49,7 +49,7 @@ class Sensitivity:
     before: Mapping[str, float]
 
 
-def sensitivity(repeats: int = 1) -> None:
+def sensitivity() -> None:
     """Print the smallest relative change that is seen in results of attention, for each dtype and number of keys."""
     out = console()
     for dtype in DTYPES:

@@ -479,7 +479,8 @@ def bench(
     what: Annotated[
         str,
         typer.Argument(
-            help="derive (all gradients), prove (each identity), stack (of blocks) or run (against a peer, if any)."
+            help="derive (all gradients), prove (each identity), stack (of blocks), run (against a peer, if any) or "
+            "sensitivity (the smallest fault that is seen)."
         ),
     ] = "derive",
     repeats: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; medians are printed.")] = 15,

@@ -88,6 +88,8 @@ class ArrayPrinter:
         """
         if isinstance(node, View):
             return self._print_view(node, whole=whole)[0]
+        if isinstance(node, Fill):
+            return self._print_fill(node, whole=whole)[0]
         text = self.print(node)
         if not _is_number(node):
             return text
@@ -175,9 +177,10 @@ class ArrayPrinter:
     def _print_number(self, node: Number) -> tuple[str, int]:
         return f"as_numbers(xp, {self.array(node.condition)}, {self.like})", ATOM
 
-    def _print_fill(self, node: Fill) -> tuple[str, int]:
+    def _print_fill(self, node: Fill, *, whole: bool = False) -> tuple[str, int]:
         sizes = ", ".join(map(self._length, node.axes))
-        return f"filled(xp, {self.array(node.operand)}, ({sizes}{',' if len(node.axes) == 1 else ''}))", ATOM
+        shape = f"({sizes}{',' if len(node.axes) == 1 else ''})"
+        return f"filled(xp, {self.array(node.operand, whole=whole)}, {shape})", ATOM
 
     def _length(self, axis: Axis) -> str:
         return str(axis.size.xreplace(self.sizes))
