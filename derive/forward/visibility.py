@@ -156,8 +156,9 @@ def adaptive_span_attention() -> Program:
     span = p.input("span", meaning="how far back weights are full; one for each head")
     ramp = p.parameter("ramp", 8, "over how many positions weights fade out")
     S = p.define("S", (i, j), scaled_scores(p, Total(Q[i, c] * K[j, c], c), c.size))
-    M = p.define("M", (i, j), Indicator(j <= i), values="boolean")
-    W = p.define("W", (i, j), sp.Min(sp.Max((ramp + span[()] - i + j) / ramp, 0), 1))
+    left = ramp + span[()] - i + j
+    M = p.define("M", (i, j), Indicator(j <= i) * Indicator(left > 0), values="boolean")
+    W = p.define("W", (i, j), sp.Min(left / ramp, 1))
     weight = M[i, j] * W[i, j] * sp.exp(S[i, j])
     A = p.define("A", (i, j), weight / Total(weight, j))
     p.define("O", (i, v), Total(A[i, j] * V[j, v], j))

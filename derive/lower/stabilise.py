@@ -76,13 +76,21 @@ def stabilise_together(*programs: Program) -> Stable:
     """The programs, run one after another, with every sum of exponentials relative to its largest visible score.
 
     Each kind of sum gives three definitions where it is first met: the largest score ``S_max``, the shifted
-    weights ``E`` and their sum ``Z``; later programs use the same.
+    weights ``E`` and their sum ``Z``; later programs use the same. A sum of exponentials that tensors multiply, as in
+    Σ W exp(s), is made relative to its largest score too, unless its value depends on that: then it stays as it is.
 
     Raises
     ------
     LoweringError: a definition whose value depends on the shift.
     """
-    stabiliser = _Stabiliser(set().union(*(p.names for p in programs)))
+    try:
+        return _stabilised(programs, weighted=True)
+    except LoweringError:
+        return _stabilised(programs, weighted=False)
+
+
+def _stabilised(programs: Sequence[Program], *, weighted: bool) -> Stable:
+    stabiliser = _Stabiliser(set().union(*(p.names for p in programs)), weighted)
     stable = tuple([stabiliser.stable_program(program) for program in programs])
     return Stable(stable, tuple(shift.largest.name for shift in stabiliser.shifts.values()))
 
@@ -90,6 +98,7 @@ def stabilise_together(*programs: Program) -> Stable:
 @dataclass
 class _Stabiliser:
     taken: set[str]
+    weighted: bool
     shifts: dict[sp.Expr, Shift] = field(default_factory=dict)
 
     def stable_program(self, program: Program) -> Program:
@@ -183,7 +192,7 @@ class _Stabiliser:
         summand = _Summand(sp.Mul(*gated), scores[0], (over[0],))
         axes = (*(a for a in in_order(summand.score * summand.gates) if a != over[0]), over[0])
         key = template(Maximum(Visible(summand.gates, summand.score), axes[-1]), axes)
-        if (rest == 1) != pure or (not pure and key not in self.shifts):
+        if (rest == 1) != pure or (not pure and key not in self.shifts and not self.weighted):
             return total
         shift = self._shift(key, summand, axes, definition)
         here = dict(zip(shift.parts[0].weights.axes, axes, strict=True))

@@ -1,4 +1,4 @@
-# Seal of generated text, broken by edits: 5f1e3c2394a7d3683585737981936f5f
+# Seal of generated text, broken by edits: 943a9f609c18569167c57245a9bd1d06
 """Causal attention with a learned, soft span.
 
 Forward (O) and backward (dQ, dK, dV, dspan) for NumPy, derived from the definitions of
@@ -6,8 +6,9 @@ Forward (O) and backward (dQ, dK, dV, dspan) for NumPy, derived from the definit
 
 Generated: do not edit, run `backprove generate`.
 
-Array operations of both passes, transposes being views: 48 for the plain program (Q, K, V, span to O and
+Array operations of both passes, transposes being views: 51 for the plain program (Q, K, V, span to O and
 gradients).
+Relies on: shift invariance.
 """
 
 import math
@@ -15,7 +16,7 @@ import math
 import numpy as xp
 
 from numeric.signature import Array, OutputSpec, ParameterSpec, Saved, Signature, TensorSpec
-from numeric.support import maximum, minimum, visible_matmul, visible_only
+from numeric.support import minimum, visible_matmul, visible_max, visible_only
 
 SIGNATURE = Signature(
     program="adaptive_span_attention",
@@ -58,8 +59,8 @@ def forward(
     Returns the outputs O, and what the backward pass needs:
 
         S[i,j] = scale Σ_c K[j,c] Q[i,c]
-        M[i,j] = [j ≤ i]
-        W[i,j] = Min(1, Max(0, (j + ramp + span − i)/ramp))
+        M[i,j] = [−i + j + ramp + span > 0] [j ≤ i]
+        W[i,j] = Min(1, (j + ramp + span − i)/ramp)
         A[i,j] = M[i,j] W[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] W[i,j′] exp(S[i,j′]))
         O[i,v] = Σ_j A[i,j] V[j,v]
     """
@@ -70,20 +71,18 @@ def forward(
         scale = 1 / math.sqrt(max(d, 1))
     Q_scaled = scale * Q
     S = Q_scaled @ K.mT
-    M = xp.arange(m)[None, :] <= xp.arange(n)[:, None]
+    M = (xp.arange(m)[None, :] <= xp.arange(n)[:, None]) & (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None] > 0)
     W = minimum(
         xp,
         1,
-        maximum(xp, 0, (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None])),
+        (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None]),
     )
-    A = visible_only(
-        xp,
-        W * xp.exp(S) / xp.sum(visible_only(xp, visible_only(xp, W, M) * xp.exp(S), M), axis=-1)[..., None],
-        M,
-    )
+    S_max = visible_max(xp, S, M)
+    E = visible_only(xp, xp.exp(S - S_max[..., None]), M)
+    A = visible_only(xp, E * W / xp.sum(visible_only(xp, E * W, M), axis=-1)[..., None], M)
     O = visible_matmul(xp, A, V, M)
     outputs = {"O": O}
-    return outputs, {"A": A, "M": M, "V": V, "S": S, "W": W, "span": span, "K": K, "Q_scaled": Q_scaled, "ramp": ramp, "scale": scale}
+    return outputs, {"A": A, "M": M, "V": V, "E": E, "W": W, "span": span, "K": K, "Q_scaled": Q_scaled, "ramp": ramp, "scale": scale}
 
 
 def backward(
@@ -92,7 +91,7 @@ def backward(
     A: Array,
     M: Array,
     V: Array,
-    S: Array,
+    E: Array,
     W: Array,
     span: Array,
     K: Array,
@@ -111,8 +110,7 @@ def backward(
         r[i] = Σ_j A[i,j] ∇A[i,j]    (name a reduction)
         ∇W[i,j] = M[i,j] exp(S[i,j]) (∇A[i,j] − r[i])/(Σ_j′ M[i,j′] W[i,j′] exp(S[i,j′]))    (chain rule,
             fold, factor)
-        ∇span = Σ_ji [−Max(0, (j + ramp + span − i)/ramp) + 1 > 0] [(j + ramp + span − i)/ramp > 0]
-            ∇W[i,j]/ramp    (chain rule)
+        ∇span = Σ_ji [−(j + ramp + span − i)/ramp + 1 > 0] ∇W[i,j]/ramp    (chain rule)
         ∇S[i,j] = A[i,j] (∇A[i,j] − r[i])    (chain rule, fold, factor)
         ∇Q[i,c] = scale Σ_j K[j,c] ∇S[i,j]    (product)
         ∇K[j,c] = scale Σ_i Q[i,c] ∇S[i,j]    (product)
@@ -122,12 +120,8 @@ def backward(
     dV = visible_matmul(xp, A.mT, dO, M.mT)
     dA = dO @ V.mT
     r = xp.sum(visible_only(xp, A * dA, M), axis=-1)
-    dW = visible_only(
-        xp,
-        xp.exp(S) * (dA - r[..., None]) / xp.sum(visible_only(xp, visible_only(xp, W, M) * xp.exp(S), M), axis=-1)[..., None],
-        M,
-    )
-    dspan = (1/ramp) * xp.sum(xp.sum(visible_only(xp, visible_only(xp, dW, 1 - maximum(xp, 0, (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None])) > 0), (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None]) > 0), axis=-1), axis=-1)
+    dW = visible_only(xp, E * (dA - r[..., None]) / xp.sum(visible_only(xp, E * W, M), axis=-1)[..., None], M)
+    dspan = (1/ramp) * xp.sum(xp.sum(visible_only(xp, dW, 1 - (1/ramp) * (xp.arange(m)[None, :] + ramp + span[..., None, None] - xp.arange(n)[:, None]) > 0), axis=-1), axis=-1)
     dS = visible_only(xp, A * (dA - r[..., None]), M)
     dQ = scale * visible_matmul(xp, dS, K, M)
     dK = visible_matmul(xp, dS.mT, Q_scaled, M.mT)
