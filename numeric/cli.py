@@ -172,6 +172,7 @@ def verify(
     rigorous: Annotated[
         bool, typer.Option("--rigorous", help="Hold results against rigorous balls too; needs python-flint.")
     ] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the random points; a new one if not given.")] = None,
     mutate: Annotated[bool, typer.Option("--mutate", help="Check the checkers: which mistakes does each see?")] = False,
     curated: Annotated[bool, typer.Option("--curated", help="With --mutate: only the listed mistakes.")] = False,
     jobs: Annotated[int, typer.Option(min=0, help="With --mutate: how many processes; 0 for one a core.")] = 0,
@@ -179,8 +180,8 @@ def verify(
 ) -> None:
     """Check every identity and property of every program, and say how sure each result is."""
     if mutate:
-        if backend or only or rigorous:
-            raise NumericError("--mutate asks every checker, on NumPy: leave out --backend, --only and --rigorous")
+        if backend or only or rigorous or seed is not None:
+            raise NumericError("--mutate asks every checker, on NumPy: leave out --backend, --only, --rigorous, --seed")
         if out is not None and (names or curated):
             raise NumericError("the page is about all programs and all mistakes: leave out names and --curated")
         if out is not None:
@@ -193,7 +194,7 @@ def verify(
     from numeric import reports
     from numeric.terminal import console, show_findings
 
-    findings = _findings(names, backend, only, mode, rigorous=rigorous)
+    findings = _findings(names, backend, only, mode, rigorous=rigorous, seed=seed)
     if format == "table":
         show_findings(console(), findings)
     else:
@@ -206,6 +207,7 @@ def prove(
     names: Annotated[list[str] | None, typer.Argument(help="Programs or .py files; else all.")] = None,
     only: Annotated[str, typer.Option(help="Only statements whose name or topic holds this text.")] = "",
     format: Annotated[Literal["text", "json"], typer.Option(help="Text, or whole proofs for the checker.")] = "text",
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the points at which open statements are tried.")] = None,
     recheck: Annotated[
         bool, typer.Option("--recheck", help="Let the checker alone read all proofs, in a process of its own.")
     ] = False,
@@ -214,18 +216,20 @@ def prove(
     if recheck:
         raise typer.Exit(_rechecked(names, only, format))
     from derive.forward import names as all_names
+    from derive.proof.fields import fresh_seed
     from derive.proof.identities import identities
     from derive.proof.verdict import settle
     from numeric import reports
     from numeric.terminal import console, show_verdicts, words_counted
 
     out, found = console(), {}
+    seed = fresh_seed() if seed is None else seed
     for name in dict.fromkeys(names or all_names()):
         chosen = [x for x in identities(_program(name)) if only in x.name or only in x.topic]
         timed = []
         for identity in chosen:
             start = time.perf_counter()
-            timed.append((settle(identity), _since(start)))
+            timed.append((settle(identity, seed), _since(start)))
         found[name] = [verdict for verdict, _ in timed]
         if format == "text" and timed:
             show_verdicts(out, _printable(name), timed)
@@ -310,10 +314,12 @@ def _findings(
     mode: Mode = "backward",
     *,
     rigorous: bool = False,
+    seed: int | None = None,
 ) -> list[Finding]:
     """Run the checks, in as many processes as there are cores, showing progress on a terminal."""
     from rich.progress import track
 
+    from derive.proof.fields import fresh_seed
     from numeric.backends import backend, cupy_missing
     from numeric.kernels import load, programs
     from numeric.processes import results
@@ -328,7 +334,8 @@ def _findings(
         backend(asked)
     tensors = {name: len(load(name).signature.dims) for name in chosen}
     widest = sorted(chosen, key=lambda name: -tensors[name])  # first, so that no process is left alone with them
-    everything = [Asked(name, on, only, rigorous) for name in widest]
+    seed = fresh_seed() if seed is None else seed  # one for all processes
+    everything = [Asked(name, on, only, rigorous, seed) for name in widest]
     # What is made in memory is known to this process alone, and a device is better not shared.
     alone = not set(chosen) <= set(programs()) or cupy_missing() is None
     err = console(stderr=True)

@@ -18,7 +18,8 @@ Status = Literal["holds", "fails", "not measured"]
 class Finding:
     """One row: a property of a program on a backend, the evidence, and the scaled error where there is one.
 
-    ``missed`` is the power of two below which the probability lies that a fingerprint misses a difference at a draw.
+    ``missed`` is the power of two below which the probability lies that a fingerprint misses a difference; ``seed`` is
+    what random points came from, where they are of finite fields or of rational numbers.
     """
 
     program: str
@@ -29,6 +30,7 @@ class Finding:
     error: float | None = None
     detail: str = ""
     missed: int | None = None
+    seed: int | None = None
 
 
 def measured(

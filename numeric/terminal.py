@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from derive.printers.derivation import Line, Page
-from numeric.verify import Finding, fingerprints_miss
+from derive.proof.degrees import raised
+from numeric.verify import Finding
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -181,6 +182,8 @@ def _evidence(verdict: Verdict) -> Iterator[tuple[str, Text]]:
     else:
         for rest in proof.remainders:
             yield "left", Text(rest, style="dim")
+        if verdict.beside:
+            yield "beside", Text(verdict.beside, style="dim")
 
 
 def words_counted(verdicts: Sequence[Verdict]) -> str:
@@ -226,7 +229,10 @@ def show_findings(out: Console, findings: Sequence[Finding]) -> None:
     out.print(Text(counted(findings), style="bold"))
     missed = [f.missed for f in findings if f.missed is not None]
     if missed:
-        out.print(Text(f"fingerprinted: {fingerprints_miss(max(missed))}", style="dim"))
+        least = f"a difference is missed with probability below 2{raised(max(missed))}"
+        seeds = {f.seed for f in findings if f.missed is not None}
+        again = f"; --seed {seeds.pop()} looks at the same points again" if len(seeds) == 1 else ""
+        out.print(Text(f"fingerprinted: {least}{again}", style="dim"))
     out.print(Text("error: the worst deviation in units of what rounding may cause; up to 2 holds", style="dim"))
 
 

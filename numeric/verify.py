@@ -27,7 +27,8 @@ from derive.proof.checks import (
     schedule_differs,
     tangents_agree,
 )
-from derive.proof.degrees import FailureBound
+from derive.proof.degrees import FailureBound, looked_at
+from derive.proof.fields import fresh_seed
 from derive.proof.identities import identities
 from derive.proof.rationals import python_flint
 from derive.proof.statements import Identity
@@ -47,10 +48,13 @@ SEEDS = range(3)
 BALLS = "results lie in rigorous balls"
 SCHEDULE = "generated order equals the derivation"
 POINTS = {
-    "fingerprinted": "random points of a field of 2⁶⁸ elements, random sizes",
+    "fingerprinted": "random points of random fields of 2¹¹⁷ elements, random sizes",
     "exact": "random rational points, random sizes",
 }
 DUALS = "dual numbers in exact arithmetic, random sizes"
+
+WrongAt = Callable[[int, int, FailureBound], list[str]]
+"""What is wrong at a point: of its seed, its number, and a bound that takes notes."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,12 @@ class Check:
     run: Callable[[], Finding]
 
 
-def checks(programs: Sequence[str], backends: Sequence[str] | None = None, *, rigorous: bool = False) -> list[Check]:
+def checks(
+    programs: Sequence[str], backends: Sequence[str] | None = None, *, rigorous: bool = False, seed: int | None = None
+) -> list[Check]:
     """All checks of the given programs, on the given backends or on all; ``rigorous`` ones hold results against balls.
+
+    ``seed`` is what random points of finite fields come from, a new one if it is not given.
 
     Raises
     ------
@@ -73,8 +81,9 @@ def checks(programs: Sequence[str], backends: Sequence[str] | None = None, *, ri
     if rigorous:
         python_flint()
     planned: list[Check] = []
+    seed = fresh_seed() if seed is None else seed
     for name in programs:
-        planned += _symbolic(name)
+        planned += _symbolic(name, seed)
         for chosen in backends or NAMES:
             planned += _numeric(name, chosen, rigorous)
     return planned
@@ -82,92 +91,102 @@ def checks(programs: Sequence[str], backends: Sequence[str] | None = None, *, ri
 
 @dataclass(frozen=True)
 class Asked:
-    """What to find out of one program: on which backends, of which properties, with rigorous balls or without."""
+    """What to find out of one program: on which backends, of which properties, with rigorous balls or without.
+
+    ``seed`` is what random points of finite fields come from.
+    """
 
     program: str
     backends: tuple[str, ...] | None = None
     only: str = ""
     rigorous: bool = False
+    seed: int | None = None
 
 
 def findings(asked: Asked) -> list[Finding]:
     """Everything that is asked of one program, found out; for one of several processes."""
-    planned = checks([asked.program], asked.backends, rigorous=asked.rigorous)
+    planned = checks([asked.program], asked.backends, rigorous=asked.rigorous, seed=asked.seed)
     return [check.run() for check in planned if asked.only in check.property]
 
 
-def _symbolic(name: str) -> Iterator[Check]:
+def _symbolic(name: str, seed: int) -> Iterator[Check]:
     source = program_of(name)
     for identity in identities(source):
-        yield Check(name, identity.name, "symbolic", partial(_statement, name, identity))
-    yield Check(name, SCHEDULE, "symbolic", partial(_schedule, name, SCHEDULE))
+        yield Check(name, identity.name, "symbolic", partial(_statement, name, identity, seed))
+    yield Check(name, SCHEDULE, "symbolic", partial(_schedule, name, SCHEDULE, seed))
     base, mode = taken_apart(name)
     if mode in ("tangent", "hessian-vector"):
         title = "tangents are what dual numbers give"
-        yield Check(name, title, "symbolic", lambda: _tangents(name, title, base, mode))
+        yield Check(name, title, "symbolic", lambda: _tangents(name, title, base, mode, seed))
         return
     for title, check in {"compacting changed nothing": _fingerprint, "forward mode agrees": _forward_mode}.items():
-        yield Check(name, title, "symbolic", partial(check, name, title))
+        yield Check(name, title, "symbolic", partial(check, name, title, seed))
 
 
-def _statement(name: str, identity: Identity) -> Finding:
+def _statement(name: str, identity: Identity, seed: int) -> Finding:
     """A statement of the catalogue: what is proved, or refuted where it is listed as false, is as stated."""
-    verdict = settle(identity)
+    verdict = settle(identity, seed)
     status: dict[bool | None, Status] = {True: "holds", False: "fails", None: "not measured"}
     detail = "" if verdict.proof.status == "proved" else f"{verdict.reason}; stated as: {identity.statement}"
     return Finding(name, identity.name, "symbolic", verdict.word, status[verdict.as_stated], None, detail)
 
 
-def _fingerprint(name: str, title: str) -> Finding:
+def _fingerprint(name: str, title: str, seed: int) -> Finding:
     derivation = derivation_of(name)
     word = compactness(derivation.forward)
-    return _algebraic(name, title, word, POINTS[word], partial(compacting_changed_nothing, derivation))
+
+    def wrong(seed: int, number: int, bound: FailureBound) -> list[str]:
+        return compacting_changed_nothing(derivation, seed, bound, number=number)
+
+    return _algebraic(name, title, word, POINTS[word], wrong, seed)
 
 
-def _schedule(name: str, title: str) -> Finding:
+def _schedule(name: str, title: str, seed: int) -> Finding:
     kernel = dense(derivation_of(name))
     word = compactness(kernel.derivation.forward)
-    return _algebraic(name, title, word, f"the array schedule at {POINTS[word]}", partial(schedule_differs, kernel))
+
+    def wrong(seed: int, number: int, bound: FailureBound) -> list[str]:
+        return schedule_differs(kernel, seed, bound, number=number)
+
+    return _algebraic(name, title, word, f"the array schedule at {POINTS[word]}", wrong, seed)
 
 
-def _forward_mode(name: str, title: str) -> Finding:
+def _forward_mode(name: str, title: str, seed: int) -> Finding:
     derivation = derivation_of(name)
 
-    def wrong(seed: int, bound: FailureBound) -> list[str]:
-        return [] if forward_mode_agrees(derivation, seed, bound=bound) else [f"the draw of seed {seed}"]
+    def wrong(seed: int, number: int, bound: FailureBound) -> list[str]:
+        agrees = forward_mode_agrees(derivation, seed, bound=bound, number=number)
+        return [] if agrees else [f"the product with a tangent at point {number}"]
 
-    return _algebraic(name, title, exactness(derivation.forward), DUALS, wrong)
+    return _algebraic(name, title, exactness(derivation.forward), DUALS, wrong, seed)
 
 
-def _tangents(name: str, title: str, base: str, mode: str) -> Finding:
+def _tangents(name: str, title: str, base: str, mode: str, seed: int) -> Finding:
     derivation = derivation_in(program_of(base), mode)
 
-    def wrong(seed: int, bound: FailureBound) -> list[str]:
-        return tangents_agree(derivation, seed, bound=bound)
+    def wrong(seed: int, number: int, bound: FailureBound) -> list[str]:
+        return tangents_agree(derivation, seed, bound=bound, number=number)
 
-    return _algebraic(name, title, exactness(derivation.forward), DUALS, wrong)
+    return _algebraic(name, title, exactness(derivation.forward), DUALS, wrong, seed)
 
 
-def _algebraic(
-    name: str, title: str, word: str, how: str, wrong_at: Callable[[int, FailureBound], list[str]]
-) -> Finding:
-    """What is found without floating point: where two ways to one result differ, for every seed."""
+def _algebraic(name: str, title: str, word: str, how: str, wrong_at: WrongAt, seed: int) -> Finding:
+    """What is found without floating point: where two ways to one result differ, at all points of a check.
+
+    A fingerprint whose bound is worth too little is none: then nothing was measured.
+    """
     bound = FailureBound()
     try:
-        wrong = sorted({where for seed in SEEDS for where in wrong_at(seed, bound)})
+        wrong = sorted(looked_at(wrong_at, seed, bound))
     except AlgebraError as error:
         return Finding(name, title, "symbolic", "", "not measured", None, str(error))
+    if wrong:
+        told = f"differs in {', '.join(wrong)}; seed {seed}"
+        return Finding(name, title, "symbolic", word, "fails", None, told, None, seed)
     missed = -bound.bits if word == "fingerprinted" else None
-    if missed is not None:
-        how = f"{how}; {fingerprints_miss(missed)} (degree {bound.degree})"
-    detail = f"differs in {', '.join(wrong)}" if wrong else how
-    return Finding(name, title, "symbolic", word, "fails" if wrong else "holds", None, detail, missed)
-
-
-def fingerprints_miss(power: int) -> str:
-    """What fingerprints may miss at each draw, independent of the others, of a difference that shows at its sizes."""
-    raised = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"a difference is missed with probability below 2{raised} at each of {len(SEEDS)} draws"
+    if missed is not None and bound.refused:
+        return Finding(name, title, "symbolic", "", "not measured", None, bound.refused, None, seed)
+    return Finding(name, title, "symbolic", word, "holds", None, f"{how}; {bound}", missed, seed)
 
 
 def _numeric(name: str, chosen: str, rigorous: bool) -> Iterator[Check]:

@@ -257,6 +257,7 @@ class Duals:
 
     def __init__(self, base: Arithmetic) -> None:
         self.base = base
+        self.ordered: bool = getattr(base, "ordered", True)
 
     def number(self, value: Any) -> DualNumber:
         """A constant, or a dual number as it is."""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 import sympy as sp
+from sympy.core.relational import Relational
 
 from derive.algebra import Entry
 from derive.calculus import Derivation, joined
@@ -17,22 +18,20 @@ from derive.forward.program import Definition, Program
 from derive.lower import Kernel
 from derive.proof.arithmetic import ORDERED, Arithmetic, Duals, Number, Weights
 from derive.proof.degrees import Degrees, FailureBound
-from derive.proof.fingerprint import (
-    FiniteField,
-    ShiftedField,
-    Sides,
-    both_sides,
-    differing,
+from derive.proof.fingerprint import FiniteField, ShiftedField, Sides, both_sides, differing, paired
+from derive.proof.interpreter import Nested, Seen, asks_for_order, interpret
+from derive.proof.points import (
+    ATTEMPTS,
+    EDGE_ATTEMPTS,
     entries,
     filled,
+    is_edge,
     lengths,
-    paired,
     random_point,
-    random_residue,
+    sizes_at,
     small_sizes,
     where_defined,
 )
-from derive.proof.interpreter import Nested, interpret
 from derive.proof.rationals import Kind
 from derive.proof.schedule import run
 from derive.proof.strided import ScheduleError
@@ -57,23 +56,80 @@ def uncompacted(derivation: Derivation) -> Program:
     return replace(derivation.derived, inputs=tuple(i for t, i in inputs.items() if t in used), definitions=definitions)
 
 
-def compacting_changed_nothing(derivation: Derivation, seed: int = 0, bound: FailureBound | None = None) -> list[str]:
+@dataclass(frozen=True)
+class _Numbers:
+    """The numbers of a point: what inputs are drawn in and how, and what results are computed in."""
+
+    drawn_in: Arithmetic
+    draw: Callable[[random.Random], Number]
+    computed_in: Arithmetic
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A point of a check before anything is drawn: its seed, its number, and who takes notes."""
+
+    seed: int
+    number: int
+    bound: FailureBound | None
+
+    def reseeded(self, seed: int) -> _Point:
+        """Another try at the same point."""
+        return replace(self, seed=seed)
+
+    def numbers(self, field: bool, kind: Kind | None = None) -> _Numbers:
+        """A finite field of its own, with degrees where they are asked for, or rational numbers."""
+        if field:
+            elements = FiniteField(self.seed)
+            return _Numbers(elements, elements.draw, self.counting(elements))
+        weights = Weights(self.seed, kind)
+        return _Numbers(weights, lambda chance: weights.kind(chance.randint(-9, 9), chance.randint(1, 4)), weights)
+
+    def counting(self, field: FiniteField) -> Arithmetic:
+        """The field, with degrees where a bound asks for them."""
+        return field if self.bound is None or is_edge(self.number) else Degrees(field)
+
+    def drawn(
+        self, program: Program, sizes: Mapping[str, int], numbers: _Numbers, chance: random.Random
+    ) -> tuple[dict[str, Nested], dict[str, Number]]:
+        """Inputs and parameters; the bound takes note of what is compared."""
+        seen: Seen | None = None if self.bound is None else self.bound.seen
+        return random_point(program, sizes, chance, numbers.drawn_in, numbers.draw, number=self.number, seen=seen)
+
+    def differing(self, sides: Sides, arithmetic: Arithmetic) -> list[str]:
+        """What differs; the degrees of all differences are noted."""
+        if self.bound is not None and isinstance(arithmetic, Degrees):
+            self.bound.note(sides, arithmetic)
+        return differing(sides)
+
+
+def _at_point(attempt: Callable[[_Point], list[str]], seed: int, number: int, bound: FailureBound | None) -> list[str]:
+    """What an attempt says at the first point at which everything is defined."""
+    point = _Point(seed, number, bound)
+    return where_defined(lambda s: attempt(point.reseeded(s)), seed, EDGE_ATTEMPTS if is_edge(number) else ATTEMPTS)
+
+
+def compacting_changed_nothing(
+    derivation: Derivation, seed: int = 0, bound: FailureBound | None = None, *, number: int = 0
+) -> list[str]:
     """The gradients on which the compact program and the bare chain rule differ at a random point, if any.
 
-    This and the checks below note in ``bound`` how likely it is that they miss a difference.
+    This and the checks below note in ``bound`` how likely it is that they miss a difference; ``number`` says which of a
+    check's points it is (:mod:`derive.proof.points`).
     """
     left = joined(derivation.forward, derivation.derived)
     right = joined(derivation.forward, uncompacted(derivation))
     order = {i.name: i for i in left.inputs}
     right = replace(right, inputs=tuple(order[n] for n in order if n in {i.name for i in right.inputs}))
     field = _in_field(derivation.forward)
-    bound = bound if field else None
 
-    def attempt(seed: int) -> list[str]:
-        arithmetic, draw = _numbers(seed, field, bound)
-        return _noted(both_sides(left, right, small_sizes(derivation.forward, seed), seed, arithmetic, draw), bound)
+    def attempt(point: _Point) -> list[str]:
+        numbers, sizes = point.numbers(field), sizes_at(derivation.forward, point.seed, number, rational=not field)
+        inputs, parameters = point.drawn(left, sizes, numbers, random.Random(point.seed))
+        at = {"sizes": sizes, "parameters": parameters, "arithmetic": numbers.computed_in}
+        return point.differing(both_sides(left, right, inputs, at), numbers.computed_in)
 
-    return where_defined(attempt, seed)
+    return _at_point(attempt, seed, number, bound)
 
 
 Word = Literal["exact", "fingerprinted"]
@@ -92,22 +148,11 @@ def _in_field(forward: Program) -> bool:
     """Whether a program's gradients are compared in a finite field: unless it asks for the order of real numbers."""
     ordered = (f for d in forward.definitions for f in d.value.atoms(*ORDERED))
     asks = any(not all(s.is_integer for s in f.free_symbols) for f in ordered)
+    asks = asks or any(asks_for_order(r) for d in forward.definitions for r in d.value.atoms(Relational))
     return not asks or takes_roots(forward)
 
 
-def _counting(field: FiniteField, bound: FailureBound | None) -> Arithmetic:
-    """The field, with degrees where they are asked for."""
-    return field if bound is None else Degrees(field)
-
-
-def _noted(sides: Sides, bound: FailureBound | None) -> list[str]:
-    """What differs; the degrees of all differences are noted."""
-    if bound is not None:
-        bound.note(sides)
-    return differing(sides)
-
-
-def schedule_differs(kernel: Kernel, seed: int = 0, bound: FailureBound | None = None) -> list[str]:
+def schedule_differs(kernel: Kernel, seed: int = 0, bound: FailureBound | None = None, *, number: int = 0) -> list[str]:
     """The outputs and gradients of a kernel that are not what its derivation defines, at a random point.
 
     Both run with every optional input given, with none, and with some. In the schedule every row's shift is a random
@@ -117,25 +162,29 @@ def schedule_differs(kernel: Kernel, seed: int = 0, bound: FailureBound | None =
     A schedule that array code could not run is one finding that says why.
     """
     try:
-        return where_defined(lambda s: _schedule(kernel, s, bound), seed)
+        return _at_point(partial(_schedule, kernel), seed, number, bound)
     except ScheduleError as error:
         return [str(error)]
 
 
-def _schedule(kernel: Kernel, seed: int, bound: FailureBound | None) -> list[str]:
-    derivation, chance = kernel.derivation, random.Random(seed)
-    sizes, field = small_sizes(derivation.forward, seed), _in_field(derivation.forward)
-    whole = joined(derivation.forward, derivation.derived)
-    arithmetic, draw = _numbers(seed, field, None)
-    inputs, parameters = random_point(whole, sizes, chance, arithmetic=arithmetic, draw=draw)
+def _schedule(kernel: Kernel, point: _Point) -> list[str]:
+    derivation, chance = kernel.derivation, random.Random(point.seed)
+    field, whole = _in_field(derivation.forward), joined(derivation.forward, derivation.derived)
+    sizes, numbers = sizes_at(derivation.forward, point.seed, point.number, rational=not field), point.numbers(field)
+    inputs, parameters = point.drawn(whole, sizes, numbers, chance)
+    found: Sides = {}
     wrong: dict[str, None] = {}
+    at = numbers.computed_in
     for left_out in _choices([n for n in inputs if n in kernel.may_be_none], chance):
         given = {name: value for name, value in inputs.items() if name not in left_out}
-        shifted = ShiftedField()
-        at = _counting(shifted, bound) if field else arithmetic
-        shift = partial(shifted.shift, chance) if field else partial(at.number, 0)
+        shift: Callable[[], Number] = partial(at.number, 0)
+        if isinstance(numbers.drawn_in, FiniteField):
+            shifted = ShiftedField(like=numbers.drawn_in)
+            at, shift = point.counting(shifted), partial(shifted.shift, chance)
         sides = _schedule_at(kernel, whole, given, at, shift, {"sizes": sizes, "parameters": parameters})
-        wrong |= dict.fromkeys(_noted(sides, bound if field else None))
+        wrong |= dict.fromkeys(differing(sides))
+        found |= {f"{name} without {left_out}": pairs for name, pairs in sides.items()}
+    point.differing(found, at)
     return list(wrong)
 
 
@@ -173,16 +222,6 @@ def exactness(forward: Program) -> Word:
     return "fingerprinted" if takes_roots(forward) else "exact"
 
 
-def _numbers(
-    seed: int, field: bool, bound: FailureBound | None, kind: Kind | None = None
-) -> tuple[Arithmetic, Callable[[random.Random], Number]]:
-    """The arithmetic of a check, a finite field or rational numbers, and random numbers of it."""
-    if field:
-        return _counting(FiniteField(), bound), random_residue
-    weights = Weights(seed, kind)
-    return weights, lambda chance: weights.kind(chance.randint(-9, 9), chance.randint(1, 4))
-
-
 def forward_mode_agrees(
     derivation: Derivation,
     seed: int = 0,
@@ -190,6 +229,7 @@ def forward_mode_agrees(
     *,
     kind: Kind | None = None,
     bound: FailureBound | None = None,
+    number: int = 0,
 ) -> bool:
     """Whether ⟨cotangent, J·v⟩ = ⟨gradient, v⟩: in rational numbers, or where roots are taken in a finite field.
 
@@ -203,30 +243,29 @@ def forward_mode_agrees(
     kind: the kind of rational numbers, :data:`fractions.Fraction` or ``flint.fmpq``; the fastest if not given.
         The answer is the same in both.
     bound: takes note of how likely a difference is missed, where numbers come from a finite field.
+    number: which of a check's points it is (:mod:`derive.proof.points`).
 
     Raises
     ------
     AlgebraError: there is no such size, or no random point at which the program is defined.
     """
-    return not _by_duals(_forward_mode, derivation, seed, sizes, kind, bound)
+    return not _by_duals(_forward_mode, derivation, seed, sizes, kind, bound, number)
 
 
-def _sized(forward: Program, sizes: Mapping[str, int] | None) -> Callable[[int], dict[str, int]]:
-    """From a seed to sizes: small and distinct ones, but for those that are given."""
+def _sized(forward: Program, sizes: Mapping[str, int] | None) -> Callable[[_Point], dict[str, int]]:
+    """From a point to sizes: small ones, but for those that are given."""
     known = small_sizes(forward, 0)
     for name, length in (sizes or {}).items():
         if name not in known or not isinstance(length, int) or length < 0:
             raise AlgebraError(
                 f"{forward.name} has no size {name} = {length!r}; give whole numbers for some of {', '.join(known)}"
             )
-    return lambda seed: {**small_sizes(forward, seed), **(sizes or {})}
+    rational = not takes_roots(forward)
+    return lambda point: {**sizes_at(forward, point.seed, point.number, rational=rational), **(sizes or {})}
 
 
-Compare = Callable[
-    [Derivation, int, Mapping[str, int], Arithmetic, Callable[[random.Random], Number]],
-    Sides,
-]
-"""What a derivation gives at a point, and what dual numbers do: of a seed, sizes, an arithmetic and its numbers."""
+Compare = Callable[[Derivation, _Point, Mapping[str, int], _Numbers], Sides]
+"""What a derivation gives at a point, and what dual numbers do: of the point, sizes and numbers."""
 
 
 def _by_duals(
@@ -236,11 +275,16 @@ def _by_duals(
     sizes: Mapping[str, int] | None,
     kind: Kind | None,
     bound: FailureBound | None,
+    number: int,
 ) -> list[str]:
     """What differs from dual numbers at the first point that is defined."""
     at, roots = _sized(derivation.forward, sizes), takes_roots(derivation.forward)
-    sides = where_defined(lambda s: compare(derivation, s, at(s), *_numbers(s, roots, bound, kind)), seed)
-    return _noted(sides, bound if roots else None)
+
+    def attempt(point: _Point) -> list[str]:
+        numbers = point.numbers(roots, kind)
+        return point.differing(compare(derivation, point, at(point), numbers), numbers.computed_in)
+
+    return _at_point(attempt, seed, number, bound)
 
 
 @dataclass(frozen=True)
@@ -255,38 +299,29 @@ class _Moved:
 
 
 def _moved(
-    forward: Program,
-    chance: random.Random,
-    sizes: Mapping[str, int],
-    arithmetic: Arithmetic,
-    draw: Callable[[random.Random], Number],
+    forward: Program, point: _Point, chance: random.Random, sizes: Mapping[str, int], numbers: _Numbers
 ) -> _Moved:
+    arithmetic = numbers.computed_in
     duals = Duals(arithmetic)
-    inputs, parameters = random_point(forward, sizes, chance, arithmetic=arithmetic, draw=draw)
+    inputs, parameters = point.drawn(forward, sizes, numbers, chance)
     moving, tangents = dict(inputs), {}
     for given in forward.inputs:
         if given.differentiable:
             shape = lengths(given.tensor.shape, sizes)
-            tangents[given.name] = filled(shape, partial(draw, chance))
+            tangents[given.name] = filled(shape, partial(numbers.draw, chance))
             moving[given.name] = _paired(inputs[given.name], tangents[given.name], len(shape), duals)
     exact: dict[str, Any] = {"sizes": sizes, "parameters": parameters}
     values = interpret(forward, inputs, arithmetic=arithmetic, **exact)
     return _Moved(inputs, values, tangents, interpret(forward, moving, arithmetic=duals, **exact), exact)
 
 
-def _forward_mode(
-    derivation: Derivation,
-    seed: int,
-    sizes: Mapping[str, int],
-    arithmetic: Arithmetic,
-    draw: Callable[[random.Random], Number],
-) -> Sides:
-    chance, forward = random.Random(seed), derivation.forward
-    at = _moved(forward, chance, sizes, arithmetic, draw)
+def _forward_mode(derivation: Derivation, point: _Point, sizes: Mapping[str, int], numbers: _Numbers) -> Sides:
+    chance, forward, arithmetic = random.Random(point.seed), derivation.forward, numbers.computed_in
+    at = _moved(forward, point, chance, sizes, numbers)
     pushed = pulled = arithmetic.number(0)
     cotangents = {}
     for output in forward.outputs:
-        cotangent = filled(lengths(output.tensor.shape, sizes), lambda: draw(chance))
+        cotangent = filled(lengths(output.tensor.shape, sizes), partial(numbers.draw, chance))
         cotangents[derivation.names[output.name]] = cotangent
         rank = len(output.axes)
         for weight, number in zip(entries(cotangent, rank), entries(at.moved[output.name], rank), strict=True):
@@ -309,23 +344,18 @@ def tangents_agree(
     *,
     kind: Kind | None = None,
     bound: FailureBound | None = None,
+    number: int = 0,
 ) -> list[str]:
     """The tangents of a derivation in forward mode that are not what dual numbers give; empty where all are.
 
     Parameters and errors are those of :func:`forward_mode_agrees`.
     """
-    return _by_duals(_tangents, derivation, seed, sizes, kind, bound)
+    return _by_duals(_tangents, derivation, seed, sizes, kind, bound, number)
 
 
-def _tangents(
-    derivation: Derivation,
-    seed: int,
-    sizes: Mapping[str, int],
-    arithmetic: Arithmetic,
-    draw: Callable[[random.Random], Number],
-) -> Sides:
-    forward, names = derivation.forward, derivation.names
-    at = _moved(forward, random.Random(seed), sizes, arithmetic, draw)
+def _tangents(derivation: Derivation, point: _Point, sizes: Mapping[str, int], numbers: _Numbers) -> Sides:
+    forward, names, arithmetic = derivation.forward, derivation.names, numbers.computed_in
+    at = _moved(forward, point, random.Random(point.seed), sizes, numbers)
     known = {**at.inputs, **at.values, **{names[n]: tangent for n, tangent in at.tangents.items()}}
     needed = {i.name: known[i.name] for i in derivation.derived.inputs}
     found = interpret(derivation.derived, needed, arithmetic=arithmetic, **at.exact)

@@ -4,10 +4,15 @@ Schwartz and Zippel: a polynomial of degree D that is not 0 vanishes at a random
 where every variable is drawn from q or more elements. Two fractions N/M and N'/M' agree where NM' − N'M vanishes,
 whose degree is at most the sum of their four degrees.
 
-What is assumed, and not proved: that what exp, log and roots give counts as free elements, one for every argument.
+A number with k roots that are free (:mod:`derive.proof.roots`) has 2ᵏ conjugates, whose product has 2ᵏ times the degree
+and no root; only one point in 2ᵏ has all roots. So each costs two bits. A root that may be one of a square has the sign
+that its square's root has at the point: a difference that shows for one choice of s signs is missed with probability
+1 − 2⁻ˢ, and more points have to be looked at.
+
+What is assumed, and not proved: that what exp and log give counts as free elements, one for every argument.
 Arguments that differ may still be equal at the point, which is why such a value has its argument's degree, and not 1.
-Divisors that have one value at the point are taken to be one divisor. Points at which a root or quotient does not
-exist are drawn again, and the draw that is used counts as the first.
+Divisors that have one value at the point are taken to be one divisor. Points at which a quotient does not exist are
+drawn again, and the draw that is used counts as the first.
 """
 
 from __future__ import annotations
@@ -15,13 +20,18 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import sympy as sp
 
-from derive.proof.fingerprint import EXPONENTS, MODULUS, FiniteField, Residue, Sides
+from derive.proof.arithmetic import UndefinedError
+from derive.proof.fields import derived_seed
+from derive.proof.fingerprint import FiniteField, Residue, Sides
+from derive.proof.interpreter import Seen
+from derive.proof.points import EQUAL, is_edge
+from derive.proof.roots import Roots
 
 
 class Divisors:
@@ -33,9 +43,9 @@ class Divisors:
         self.powers = powers
         self.degree = sum(degree * power for degree, power in powers.values())
 
-    def value(self) -> int:
+    def value(self, modulus: int) -> int:
         """The product at the point."""
-        return math.prod(pow(key, power, MODULUS) for key, (_, power) in self.powers.items()) % MODULUS
+        return math.prod(pow(key, power, modulus) for key, (_, power) in self.powers.items()) % modulus
 
 
 _NONE = Divisors({})
@@ -60,12 +70,15 @@ def _common_multiple(one: Divisors, other: Divisors) -> Divisors:
 
 
 class Measured:
-    """A residue that is a fraction of polynomials in what was drawn, with bounds on their degrees."""
+    """A residue that is a fraction of polynomials in what was drawn and in roots, with bounds on their degrees.
 
-    __slots__ = ("divisors", "numerator", "residue")
+    ``roots`` are the places of the radicands, as bits.
+    """
 
-    def __init__(self, residue: Residue, numerator: int = 0, divisors: Divisors = _NONE) -> None:
-        self.residue, self.numerator, self.divisors = residue, numerator, divisors
+    __slots__ = ("divisors", "numerator", "residue", "roots")
+
+    def __init__(self, residue: Residue, numerator: int = 0, divisors: Divisors = _NONE, roots: int = 0) -> None:
+        self.residue, self.numerator, self.divisors, self.roots = residue, numerator, divisors, roots
 
     @property
     def degree(self) -> int:
@@ -74,19 +87,21 @@ class Measured:
 
     def __add__(self, other: Measured) -> Measured:
         residue, one, two = self.residue + other.residue, self.divisors, other.divisors
+        roots = self.roots | other.roots
         if one is two:
-            return Measured(residue, max(self.numerator, other.numerator), one)
+            return Measured(residue, max(self.numerator, other.numerator), one, roots)
         if self._is_nothing or other._is_nothing:
             kept = other if self._is_nothing else self
-            return Measured(residue, kept.numerator, kept.divisors)
+            return Measured(residue, kept.numerator, kept.divisors, roots)
         both = _common_multiple(one, two)
         left, right = self.numerator + both.degree - one.degree, other.numerator + both.degree - two.degree
-        return Measured(residue, max(left, right), both)
+        return Measured(residue, max(left, right), both, roots)
 
     def __mul__(self, other: Measured) -> Measured:
         one, two = self.divisors, other.divisors
         divisors = one if two is _NONE else two if one is _NONE else _product(one, two)
-        return Measured(self.residue * other.residue, self.numerator + other.numerator, divisors)
+        numerator = self.numerator + other.numerator
+        return Measured(self.residue * other.residue, numerator, divisors, self.roots | other.roots)
 
     @property
     def _is_nothing(self) -> bool:
@@ -103,8 +118,15 @@ class Measured:
 class Degrees:
     """A finite field whose numbers know their degrees: what was drawn has degree 1, constants have 0."""
 
+    ordered = False
+
     def __init__(self, field: FiniteField) -> None:
         self.field = field
+
+    @property
+    def roots(self) -> Roots:
+        """The field's."""
+        return self.field.roots
 
     def number(self, value: Any) -> Measured:
         """A residue that was drawn as a variable; any other exact number as a constant."""
@@ -116,13 +138,18 @@ class Degrees:
         """The field's function; its value counts as a polynomial of its argument's degree."""
         degree = sum(x.degree for x in args)
         value = self.field.function(function, *(x.residue for x in args))
-        return Measured(value, max(degree, 1) if args else 0)
+        roots = 0
+        for x in args:
+            roots |= x.roots
+        return Measured(value, max(degree, 1) if args else 0, _NONE, roots)
 
     def power(self, base: Measured, exponent: sp.Rational) -> Measured:
         """The field's power: a negative one turns a fraction around; a root counts as a free element."""
         value = self.field.power(base.residue, exponent)
         if exponent.q != 1:
-            root = Measured(self.field.power(base.residue, sp.Rational(1, exponent.q)), base.degree)
+            place = 1 << self.roots.place[base.residue.value] if exponent.q == 2 else 0
+            taken = self.field.power(base.residue, sp.Rational(1, exponent.q))
+            root = Measured(taken, base.degree, _NONE, base.roots | place)
             return _raised(value, root, int(exponent.p))
         return _raised(value, base, int(exponent))
 
@@ -135,12 +162,13 @@ def _raised(value: Residue, base: Measured, power: int) -> Measured:
     """An integer power of a number, whose value is known."""
     if power >= 0:
         powers = {key: (degree, p * power) for key, (degree, p) in base.divisors.powers.items()}
-        return Measured(value, base.numerator * power, Divisors(powers) if powers and power else _NONE)
+        return Measured(value, base.numerator * power, Divisors(powers) if powers and power else _NONE, base.roots)
     numerator = -power * base.divisors.degree
     if base.numerator == 0:
-        return Measured(value, numerator)
-    key = base.residue.value * base.divisors.value() % MODULUS
-    return Measured(value, numerator, _power_of(key, base.numerator, -power))
+        return Measured(value, numerator, _NONE, base.roots)
+    modulus = value.primes.modulus
+    key = base.residue.value * base.divisors.value(modulus) % modulus
+    return Measured(value, numerator, _power_of(key, base.numerator, -power), base.roots)
 
 
 @lru_cache(maxsize=2**16)
@@ -148,19 +176,110 @@ def _power_of(key: int, degree: int, power: int) -> Divisors:
     return Divisors({key: (degree, power)})
 
 
+LEAST_BITS = 40
+"""A bound with fewer bits is none that a finding rests on."""
+
+MOST_POINTS = 64
+"""How many points are looked at before a bound that is too low is given up."""
+
+
 @dataclass
 class FailureBound:
-    """The largest degree of a difference among those that were looked at, and what follows from it."""
+    """What the points of a check are worth: how likely a difference is missed that shows at their sizes.
+
+    degree: the largest of a difference among those that were looked at; each: for every point whose sizes tell axes
+    apart, the bits that it gives; signs: the most signs of possible squares that one number has; seen: what comparisons
+    said at all points; edges: how many points there were beside, at sizes of 1 and equal ones; seed: of the run.
+    """
 
     degree: int = 0
+    each: list[float] = field(default_factory=list)
+    signs: int = 0
+    seen: Seen = field(default_factory=dict)
+    edges: int = 0
+    seed: int = 0
 
-    def note(self, sides: Sides) -> None:
-        """Two sides, number by number, over :class:`Degrees`."""
+    def note(self, sides: Sides, arithmetic: Degrees) -> None:
+        """Two sides at a point, number by number."""
+        order, known = math.log2(arithmetic.field.primes.order), dict[int, tuple[int, int]]()
+        degree_bits, most = math.inf, 0
         for pairs in sides.values():
             for numbers in pairs:  # what is undefined differs from every number, and is missed nowhere
-                self.degree = max(self.degree, sum(x.degree for x in numbers if isinstance(x, Measured)))
+                some = [x for x in numbers if isinstance(x, Measured)]
+                degree, places = sum(x.degree for x in some), 0
+                for x in some:
+                    places |= x.roots
+                if places not in known:
+                    known[places] = arithmetic.roots.counted(places)
+                free, signed = known[places]
+                self.degree, most = max(self.degree, degree), max(most, signed)
+                degree_bits = min(degree_bits, order - math.log2(max(degree, 1)) - 2 * free)
+        self.signs = max(self.signs, most)
+        missed = min(2.0**-degree_bits + (1 - 2.0**-most), 1.0) if most else min(2.0**-degree_bits, 1.0)
+        self.each.append(-math.log2(missed) if missed else order)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the bound holds at each point, and not at all of them together."""
+        return min(self.each, default=0) >= LEAST_BITS
 
     @property
     def bits(self) -> int:
-        """A difference is missed at a point with probability below 2 to the power of minus this."""
-        return math.floor(math.log2(EXPONENTS) - math.log2(max(self.degree, 1)))
+        """A difference is missed with probability below 2 to the power of minus this, if it shows at the sizes."""
+        return math.floor(min(self.each) if self.everywhere else sum(self.each))
+
+    @property
+    def refused(self) -> str:
+        """Why it is no bound that a finding rests on; empty where it is one."""
+        if self.bits >= LEAST_BITS:
+            return ""
+        why = f"{self.signs} roots may be those of squares, with signs that only more points tell" if self.signs else ""
+        why = why or f"the degree {self.degree} is large for the field"
+        return f"a difference may be missed with probability {2.0**-self.bits:.2g} at {len(self.each)} points: {why}"
+
+    @property
+    def one_sided(self) -> list[str]:
+        """The comparisons that said the same at all points."""
+        return sorted(str(condition) for condition, answers in self.seen.items() if len(answers) < 2)
+
+    def __str__(self) -> str:
+        told = [f"seed {self.seed}"]
+        if self.each:
+            count, power = len(self.each), raised(-self.bits)
+            where = f"at each of {count} points" if self.everywhere else f"at {count} points together"
+            told = [f"a difference is missed with probability below 2{power} {where} (degree {self.degree})", *told]
+        if self.edges:
+            told.append(f"{self.edges} points more at sizes of 1 and equal sizes")
+        if self.one_sided:
+            told.append(f"said the same at all points: {', '.join(self.one_sided)}")
+        return "; ".join(told)
+
+
+def raised(power: int) -> str:
+    """A whole number as an exponent is written."""
+    return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def looked_at(wrong_at: Callable[[int, int, FailureBound], list[str]], seed: int, bound: FailureBound) -> list[str]:
+    """What is wrong at the points of a check: of a seed for each, its number, and a bound that takes notes.
+
+    There are points of three draws of sizes and whole numbers, and two at the edge. Where they are worth too little,
+    more are looked at.
+    """
+    bound.seed, wrong = seed, dict[str, None]()
+    for number in range(MOST_POINTS):
+        if number > EQUAL and (not bound.each or bound.bits >= LEAST_BITS or not _reachable(bound)):
+            break
+        try:
+            wrong |= dict.fromkeys(wrong_at(derived_seed(seed, "point", number), number, bound))
+        except UndefinedError:
+            if not is_edge(number):
+                raise
+            continue  # it is not defined at such sizes
+        bound.edges += is_edge(number)
+    return list(wrong)
+
+
+def _reachable(bound: FailureBound) -> bool:
+    """Whether as many points as may be looked at can be worth enough."""
+    return sum(bound.each) / len(bound.each) * MOST_POINTS >= LEAST_BITS

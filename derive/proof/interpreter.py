@@ -7,7 +7,7 @@ a sum is a loop over an axis, and a hidden entry is skipped, not multiplied by z
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -21,12 +21,15 @@ from derive.algebra.functions import definition_of, moves
 from derive.algebra.tensors import Delta, Entry, Indicator, Visible, is_gate
 from derive.errors import AlgebraError
 from derive.forward.program import Input, Program
-from derive.proof.arithmetic import Arithmetic, Duals, Number, Symbolic, UndefinedError
+from derive.proof.arithmetic import ORDERED, Arithmetic, Duals, Number, Symbolic, UndefinedError
 
 At = dict[Axis, int]
 """The positions of axes."""
 
 Evaluate = Callable[[At], Number]
+
+Seen = dict[sp.Basic, set[bool]]
+"""By comparison what it said at the points of a check; of Max, Min, Abs and steps, whether the first is the larger."""
 
 HIDDEN = object()
 """The value of a product that a 0/1 factor hides: 0 in sums, and times anything still hidden, NaN included."""
@@ -74,16 +77,21 @@ def interpret(
 class Machine:
     """A program under evaluation: tensors as dictionaries from index tuples to numbers.
 
-    A tensor may be given or defined again: what is computed from it afterwards uses the new numbers.
+    A tensor may be given or defined again: what is computed from it afterwards uses the new numbers. ``seen`` takes
+    note of what comparisons say.
     """
 
-    def __init__(self, program: Program, arithmetic: Arithmetic, sizes: dict[str, int]) -> None:
-        self.program, self.arithmetic, self.sizes = program, arithmetic, sizes
+    def __init__(
+        self, program: Program, arithmetic: Arithmetic, sizes: dict[str, int], seen: Seen | None = None
+    ) -> None:
+        self.program, self.arithmetic, self.sizes, self.seen = program, arithmetic, sizes, seen
         self.tensors: dict[str, dict[tuple[int, ...], Number]] = {}
         self.scalars: dict[sp.Symbol, Number] = {}
         self.code: dict[sp.Expr, Evaluate] = {}
         self.conditions: dict[sp.Basic, Callable[[At], bool]] = {}
         self.sums: list[dict[tuple[int, ...], Number]] = []
+        self.axes: dict[Axis, Axis] = {}
+        self.lengths: dict[sp.Expr, int] = {}
         self.zero, self.one = arithmetic.number(0), arithmetic.number(1)
 
     def take_inputs(self, inputs: Mapping[str, Nested]) -> None:
@@ -121,7 +129,7 @@ class Machine:
             self.scalars[parameter.symbol] = value if parameter.symbol.is_integer else self.arithmetic.number(value)
 
     def define(self, target: Entry, value: sp.Expr) -> Nested:
-        axes, evaluate = target.indices, self._compiled(value)
+        axes, evaluate = [self._one(axis) for axis in target.indices], self._compiled(value)
         entries = {at: evaluate(dict(zip(axes, at, strict=True))) for at in self._indices(axes)}
         self.keep(str(target.tensor.name), entries)
         shown = {at: self._shown(value) for at, value in entries.items()}
@@ -153,11 +161,15 @@ class Machine:
 
     def size(self, size: sp.Expr) -> int:
         """A size as a number."""
-        if size.is_Integer:
-            return int(size)
-        if str(size) not in self.sizes:
-            raise AlgebraError(f"{self.program.name}: size {size} cannot be read off the inputs; give it in sizes=")
-        return self.sizes[str(size)]
+        if size not in self.lengths:
+            if not size.is_Integer and str(size) not in self.sizes:
+                raise AlgebraError(f"{self.program.name}: size {size} cannot be read off the inputs; give it in sizes=")
+            self.lengths[size] = int(size) if size.is_Integer else self.sizes[str(size)]
+        return self.lengths[size]
+
+    def _one(self, axis: Axis) -> Axis:
+        """One object for equal axes: a position is looked up faster by a key that is the same."""
+        return self.axes.setdefault(axis, axis)
 
     def constant(self, value: sp.Expr) -> Any:
         """What numbers, sizes and parameters make: an int, a Fraction or ±∞ where that is exact, else a number."""
@@ -183,7 +195,8 @@ class Machine:
             constant = arithmetic.number(expr)
             return lambda at: constant
         if isinstance(expr, Axis):
-            return lambda at: arithmetic.number(at[expr])
+            axis = self._one(expr)
+            return lambda at: arithmetic.number(at[axis])
         if isinstance(expr, sp.Symbol):
             scalar = self._scalar(expr)
             return lambda at: scalar
@@ -214,14 +227,16 @@ class Machine:
             return self._general_power(expr)
         if isinstance(expr, (sp.Mod, sp.floor, sp.Min, sp.Max, sp.Abs)) and self._is_discrete(expr):
             exact = self._exact(expr)
-            return lambda at: arithmetic.number(exact(at))
+            return self._watched(expr, lambda at: arithmetic.number(exact(at)))
         if (spelled_out := definition_of(expr)) is not None:
             return self._compiled(spelled_out)
         if isinstance(expr, (sp.Max, sp.Min)):
             return self._extreme(expr)
         if isinstance(expr, sp.Function):
             function, arguments = expr.func, [self._compiled(a) for a in expr.args]
-            return lambda at: arithmetic.function(function, *(self._shown(a(at)) for a in arguments))
+            return self._watched(
+                expr, lambda at: arithmetic.function(function, *(self._shown(a(at)) for a in arguments))
+            )
         raise AlgebraError(f"the interpreter cannot evaluate {type(expr).__name__} in {expr}")
 
     def _extreme(self, expr: sp.Max | sp.Min) -> Evaluate:
@@ -236,7 +251,7 @@ class Machine:
                 return arithmetic.function(function, *numbers, *tensors)
             return arithmetic.extreme(function, numbers, tensors)
 
-        return evaluate
+        return self._watched(expr, evaluate)
 
     def _general_power(self, expr: sp.Pow) -> Evaluate:
         """bᵉ as exp(e log b), with a number in the exponent apart: whatever log is here, b^(e + 1) is then b · bᵉ."""
@@ -250,6 +265,21 @@ class Machine:
 
         return evaluate
 
+    def _watched(self, expr: sp.Expr, evaluate: Evaluate) -> Evaluate:
+        """The same, taking note of the side of every bend of Max, Min, Abs and steps that is asked for."""
+        if self.seen is None:
+            return evaluate
+        bends = list(_bends(expr))
+        pairs = [(b.args[0], b.args[1] if isinstance(b, (sp.Max, sp.Min)) else sp.S.Zero) for b in bends]
+        sides = [self._decided(sp.StrictGreaterThan(*pair, evaluate=False)) for pair in pairs]
+
+        def watched(at: At) -> Number:
+            for side in sides:
+                side(at)
+            return evaluate(at)
+
+        return watched if sides else evaluate
+
     @staticmethod
     def _is_discrete(expr: sp.Expr) -> bool:
         """Whether an expression is computed from positions, sizes, integer parameters, integer inputs and counts."""
@@ -262,7 +292,8 @@ class Machine:
         return plain and not expr.atoms(Entry, Total, Maximum)
 
     def _entry(self, expr: Entry) -> Evaluate:
-        entries, indices = self.tensors[str(expr.tensor.name)], expr.indices
+        entries = self.tensors[str(expr.tensor.name)]
+        indices = [self._one(index) if isinstance(index, Axis) else index for index in expr.indices]
         sizes = expr.tensor.shape
         if all(isinstance(index, Axis) and index.size == size for index, size in zip(indices, sizes, strict=True)):
             return lambda at: entries[tuple([at[index] for index in indices])]
@@ -279,7 +310,8 @@ class Machine:
     def _place(self, index: sp.Expr) -> Callable[[At], int]:
         """An index as an integer: an axis, a number, or something computed from positions and integer inputs."""
         if isinstance(index, Axis):
-            return lambda at: at[index]
+            axis = self._one(index)
+            return lambda at: at[axis]
         value = self._exact(index)
 
         def whole(at: At) -> int:
@@ -288,7 +320,7 @@ class Machine:
                 raise UndefinedError(f"{index} is no position where it is {number}")
             return int(number)
 
-        return whole
+        return self._watched(index, whole)
 
     def _exact(self, index: sp.Expr) -> Callable[[At], sp.Expr]:
         """What is computed from positions, sizes, parameters and integer inputs as a SymPy number."""
@@ -300,7 +332,7 @@ class Machine:
             outer = outer.xreplace(names)
         fixed = {s: self._number_of(s) for s in outer.free_symbols if not isinstance(s, (Axis, sp.Dummy))}
         outer = outer.xreplace(fixed)
-        axes = [s for s in outer.free_symbols if isinstance(s, Axis)]
+        axes = [self._one(s) for s in outer.free_symbols if isinstance(s, Axis)]
 
         def evaluate(at: At) -> sp.Expr:
             values: dict[sp.Basic, Any] = {axis: sp.Integer(at[axis]) for axis in axes}
@@ -356,9 +388,9 @@ class Machine:
 
     def _reduced(self, expr: Total | Maximum) -> Evaluate:
         """A sum or maximum, remembered for each position of its free axes."""
-        free = sorted((a for a in expr.free_symbols if isinstance(a, Axis)), key=str)
-        pinned = self._pinned(expr)
-        looped = [axis for axis in expr.axes if axis not in pinned]
+        free = sorted((self._one(a) for a in expr.free_symbols if isinstance(a, Axis)), key=str)
+        pinned = {self._one(axis): place for axis, place in self._pinned(expr).items()}
+        looped = [self._one(axis) for axis in expr.axes if axis not in pinned]
         ranges = [dict(zip(looped, more, strict=True)) for more in self._indices(looped)]
         reduce = self._total(expr.body) if isinstance(expr, Total) else self._maximum(expr)
         memory: dict[tuple[int, ...], Number] = {}
@@ -417,9 +449,20 @@ class Machine:
             return lambda at: not inner(at)
         if not isinstance(condition, Relational):
             raise AlgebraError(f"the condition {condition} is no comparison of positions, parameters and inputs")
+        if asks_for_order(condition) and not getattr(self.arithmetic, "ordered", True):
+            raise AlgebraError(f"{condition} has no fingerprint: the elements of a finite field have no order")
         left, right = (self._side(side) for side in condition.args)
-        compare = COMPARE[condition.rel_op]
-        return lambda at: bool(compare(left(at), right(at)))
+        compare, seen = COMPARE[condition.rel_op], self.seen
+        if seen is None:
+            return lambda at: bool(compare(left(at), right(at)))
+        said = seen.setdefault(condition, set())
+
+        def evaluate(at: At) -> bool:
+            answer = bool(compare(left(at), right(at)))
+            said.add(answer)
+            return answer
+
+        return evaluate
 
     def _side(self, side: sp.Expr) -> Callable[[At], Any]:
         """One side of a comparison as something that Python compares."""
@@ -459,6 +502,22 @@ def _nested(entries: dict[tuple[int, ...], Number], shape: list[int], prefix: tu
     if len(prefix) == len(shape):
         return entries[prefix]
     return [_nested(entries, shape, (*prefix, k)) for k in range(shape[len(prefix)])]
+
+
+def asks_for_order(condition: Relational) -> bool:
+    """Whether a condition asks which of two finite numbers is larger that are not both integers."""
+    if isinstance(condition, (sp.Eq, sp.Ne)) or any(side.is_infinite for side in condition.args):
+        return False
+    return not all(s.is_integer for s in condition.free_symbols)
+
+
+def _bends(expr: sp.Basic) -> Iterator[sp.Basic]:
+    """The parts that bend, outside of sums and of the indices of entries."""
+    if isinstance(expr, ORDERED):
+        yield expr
+    if not isinstance(expr, (Total, Maximum, Entry)):
+        for part in expr.args:
+            yield from _bends(part)
 
 
 def _is_declared(function: sp.Function) -> bool:

@@ -7,7 +7,7 @@ Finding none proves nothing.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -21,10 +21,11 @@ from derive.algebra.axes import is_size
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Input, Output, Parameter, Program
 from derive.proof.arithmetic import Bounded, RunningErrors
-from derive.proof.fingerprint import filled, lengths
 from derive.proof.interpreter import Nested, interpret
+from derive.proof.points import at_the_edge, filled, integers_compared, lengths, near_thresholds, whole_number
+from derive.proof.rationals import read
 
-TRIES = 6
+TRIES = 8
 """Random points at which a statement is looked at; a false one holds at a random point only by accident."""
 
 DRAWN = 4 * TRIES
@@ -97,20 +98,26 @@ def _at_random(program: Program, attempt: int, chance: random.Random, all_visibl
     """What a random point says; it raises where one of the sides is not defined."""
     whole = any(i.tensor.discrete and not i.tensor.boolean for i in program.inputs)
     grown = attempt // 2 % 4 if whole else 0  # 0 and 1 are their own squares: longer axes have other positions
-    sizes = {name: 2 + k % 2 + grown for k, name in enumerate(_sizes(program))}
+    distinct = {name: 2 + k % 2 + grown for k, name in enumerate(_sizes(program))}
+    sizes = at_the_edge(distinct, attempt % TRIES, chance, 2 + grown)
+    parameters: dict[str, Any] = {
+        p.name: max(whole_number(p, sizes, chance, attempt % TRIES), 0)  # below, a row may see no key
+        if p.symbol.is_integer
+        else Fraction(chance.randint(1, 5), 2)
+        for p in program.parameters
+    }
+    real = near_thresholds(program, lambda c: Fraction(c.randint(-4, 4), c.randint(1, 2)), _fraction)
+    compared = integers_compared(program, parameters, sizes)
     inputs: dict[str, Nested] = {}
     for given in program.inputs:
         shape = lengths(given.tensor.shape, sizes)
         if given.tensor.boolean:
             inputs[given.name] = filled(shape, lambda: 1 if all_visible else chance.randrange(2))
         elif given.tensor.discrete:
-            inputs[given.name] = filled(shape, partial(chance.choice, _integers(program, given.tensor, sizes, attempt)))
+            drawn_from = _integers(program, given.tensor, sizes, attempt, compared)
+            inputs[given.name] = filled(shape, partial(chance.choice, drawn_from))
         else:
-            inputs[given.name] = filled(shape, lambda: Fraction(chance.randint(-4, 4), chance.randint(1, 2)))
-    parameters: dict[str, Any] = {
-        p.name: chance.randrange(3) if p.symbol.is_integer else Fraction(chance.randint(1, 5), 2)
-        for p in program.parameters
-    }
+            inputs[given.name] = filled(shape, partial(real, chance))
     values = interpret(program, inputs, sizes=sizes, parameters=parameters, arithmetic=RunningErrors())
     left, right = (_flat(values[o.name], len(o.axes)) for o in program.outputs)
     for place, first in left.items():
@@ -121,8 +128,17 @@ def _at_random(program: Program, attempt: int, chance: random.Random, all_visibl
     return None
 
 
-def _integers(program: Program, tensor: Tensor, sizes: Mapping[str, int], attempt: int) -> range:
-    """What an integer input is drawn from: positions on the axes that it points into, −1 if a condition is on it."""
+def _fraction(value: Any) -> Fraction:
+    return Fraction(*read(value))
+
+
+def _integers(
+    program: Program, tensor: Tensor, sizes: Mapping[str, int], attempt: int, compared: Sequence[int]
+) -> Sequence[int]:
+    """What an integer input is drawn from: positions on the axes that it points into, −1 if a condition is on it.
+
+    One that is no position is also drawn around what is compared.
+    """
     parts = {part for d in program.definitions for part in d.value.atoms(Entry, Delta, Relational)}
     lengths_of: list[sp.Expr] = []
     for part in parts:
@@ -133,7 +149,7 @@ def _integers(program: Program, tensor: Tensor, sizes: Mapping[str, int], attemp
         elif isinstance(part, Delta) and _mentions(part, tensor):
             lengths_of += [axis.size for axis in part.args if isinstance(axis, Axis)]
     if not lengths_of:
-        return ANYWHERE[attempt % len(ANYWHERE)]
+        return [*ANYWHERE[attempt % len(ANYWHERE)], *compared]
     asked = any(isinstance(part, Relational) and _mentions(part, tensor) for part in parts)
     return range(-1 if asked else 0, min(lengths(lengths_of, sizes)))
 

@@ -40,8 +40,8 @@ from derive.lower.arrays import (
 from derive.lower.dense import Kernel, Statement
 from derive.lower.tensorise import FUNCTIONS
 from derive.proof.arithmetic import Arithmetic, UndefinedError, at_number
-from derive.proof.fingerprint import entries, filled, lengths
 from derive.proof.interpreter import COMPARE, Machine, Nested
+from derive.proof.points import entries, filled, lengths
 from derive.proof.strided import Array, ScheduleError, Shape, broadcast, rows_along, split, spread, viewed
 
 UNDEFINED = object()

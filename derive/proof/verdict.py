@@ -5,15 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import sympy as sp
 
 from derive.algebra import Tensor
 from derive.errors import AlgebraError, ProofError
+from derive.forward.program import Program
 from derive.proof.checker import Poly, Refused, Statement, check, holds, text
-from derive.proof.fingerprint import FiniteField, random_point, small_sizes, where_defined
+from derive.proof.degrees import Degrees, FailureBound, looked_at
+from derive.proof.fields import fresh_seed
+from derive.proof.fingerprint import FiniteField, differing, paired
 from derive.proof.interpreter import interpret
+from derive.proof.points import ATTEMPTS, EDGE_ATTEMPTS, is_edge, random_point, sizes_at, where_defined
 from derive.proof.prover import Search
 from derive.proof.refuter import Counterexample, as_program, refute
 from derive.proof.statements import Claim, Identity, Premise, as_data, equation, letters_by_size, spelled
@@ -138,12 +143,14 @@ class Verdict:
     """A proof, and the evidence that a statement has beside it.
 
     word: ``proved``, ``refuted``, or for what the prover leaves open ``fingerprinted``, or ``open`` where nothing else
-    is known; as_stated: whether that is what the catalogue says of it; None where nothing is known.
+    is known; as_stated: whether that is what the catalogue says of it; None where nothing is known; beside: of what is
+    open, what points of a finite field say.
     """
 
     proof: Proof
     word: str
     as_stated: bool | None
+    beside: str = ""
 
     @property
     def identity(self) -> Identity:
@@ -157,33 +164,48 @@ class Verdict:
             return ", ".join(self.proof.rules) or "both sides have one normal form"
         if self.proof.counterexample is not None:
             return f"refuted by {self.proof.counterexample}"
-        return f"open: {'; '.join(self.proof.remainders)} is left"
+        beside = f"; {self.beside}" if self.beside else ""
+        return f"open: {'; '.join(self.proof.remainders)} is left{beside}"
 
 
-def settle(identity: Identity) -> Verdict:
-    """Prove or refute a statement; what stays open is looked at in a finite field."""
+def settle(identity: Identity, seed: int | None = None) -> Verdict:
+    """Prove or refute a statement; what stays open is looked at in finite fields, drawn with a seed or without one."""
     proof = prove(identity)
     if proof.status != "open":
         return Verdict(proof, proof.status, (proof.status == "proved") == identity.holds)
+    if not identity.refutable:
+        return Verdict(proof, "open", None)  # its premises do not hold at random points
+    seed, bounds = fresh_seed() if seed is None else seed, list[FailureBound]()
     try:
-        agrees = identity.refutable and all(
-            where_defined(lambda s, claim=claim: _agrees(identity, claim, s), seed)  # type: ignore[misc]
-            for claim in identity.claims
-            for seed in range(3)
-        )
+        for claim in identity.claims:
+            bounds.append(FailureBound())
+            if looked_at(partial(_differ, identity, claim), seed, bounds[-1]):
+                return Verdict(proof, "open", None)
+            if refused := bounds[-1].refused:
+                return Verdict(proof, "open", None, f"no fingerprint: {refused}")
     except AlgebraError:
-        agrees = False  # it has no form in a finite field
-    return Verdict(proof, "fingerprinted", identity.holds) if agrees else Verdict(proof, "open", None)
+        return Verdict(proof, "open", None)  # it has no form in a finite field
+    return Verdict(proof, "fingerprinted", identity.holds, str(min(bounds, key=lambda b: b.bits)))
 
 
-def _agrees(identity: Identity, claim: Claim, seed: int) -> bool:
-    """Whether both sides are one number at a random point of a finite field."""
-    known = identity.known
-    left, right = (spelled(side, known) for side in (claim.left, claim.right))
-    program = as_program(left, right, known)
-    chance, sizes = random.Random(seed), small_sizes(program, seed)
-    visible = 1.0 if identity.all_visible else 0.7
-    inputs, parameters = random_point(program, sizes, chance, visible=visible)
-    values = interpret(program, inputs, sizes=sizes, parameters=parameters, arithmetic=FiniteField())
-    one, two = (values[output.name] for output in program.outputs)
-    return bool(one == two)
+def _differ(identity: Identity, claim: Claim, seed: int, number: int, bound: FailureBound) -> list[str]:
+    """Whether the sides of a claim are not one number at a random point of a finite field, as a list of names."""
+    left, right = (spelled(side, identity.known) for side in (claim.left, claim.right))
+    program = as_program(left, right, identity.known)
+    attempts = EDGE_ATTEMPTS if is_edge(number) else ATTEMPTS
+    return where_defined(lambda s: _apart(program, identity.all_visible, s, number, bound), seed, attempts)
+
+
+def _apart(program: Program, all_visible: bool, seed: int, number: int, bound: FailureBound) -> list[str]:
+    """Whether the two outputs of a statement as a program differ at a point, as a list of names."""
+    chance, sizes, field = random.Random(seed), sizes_at(program, seed, number, rational=False), FiniteField(seed)
+    inputs, parameters = random_point(
+        program, sizes, chance, field, field.draw, visible=1.0 if all_visible else 0.7, number=number, seen=bound.seen
+    )
+    degrees = Degrees(field)
+    values = interpret(program, inputs, sizes=sizes, parameters=parameters, arithmetic=degrees)
+    left, right = program.outputs
+    sides = {"the sides": paired(values[left.name], values[right.name], len(left.axes))}
+    if not is_edge(number):
+        bound.note(sides, degrees)
+    return differing(sides)

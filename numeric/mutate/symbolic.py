@@ -20,8 +20,9 @@ from derive.forward.program import Definition, unfolded
 from derive.forward.softmax import recognise
 from derive.mistakes import identified_sizes
 from derive.proof.arithmetic import Arithmetic, Number, RunningErrors, UndefinedError
-from derive.proof.fingerprint import FiniteField, random_point, random_residue, small_sizes, where_defined
+from derive.proof.fingerprint import FiniteField
 from derive.proof.interpreter import HIDDEN, Machine, OutsideError
+from derive.proof.points import random_point, small_sizes, where_defined
 from derive.proof.refuter import apart
 from derive.proof.statements import Premise, sums_to_one
 from derive.proof.verdict import vanishes
@@ -48,9 +49,7 @@ class Point:
     ) -> None:
         whole = joined(right.forward, right.derived)
         chance = random.Random(seed)
-        inputs, parameters = random_point(
-            whole, sizes, chance, arithmetic=arithmetic, draw=draw, draw_parameter=measure, hiding=0.2
-        )
+        inputs, parameters = random_point(whole, sizes, chance, arithmetic, draw, draw_parameter=measure, hiding=0.2)
         self.outputs = {o.name for o in (*right.forward.outputs, *right.derived.outputs)}
         self.inputs = [i.tensor for i in right.forward.inputs]
         self.same = same
@@ -149,9 +148,8 @@ def field_points(right: Derivation) -> Points:
 
     def point(seed: int) -> Point:
         sizes = small_sizes(right.forward, seed, 2 if len(names) > 5 else 3)
-        return Point(
-            right, sizes, FiniteField(), random_residue, random_residue, seed, lambda one, two: bool(one == two)
-        )
+        field = FiniteField(seed)
+        return Point(right, sizes, field, field.draw, field.draw, seed, lambda one, two: bool(one == two))
 
     return Points(point)
 

@@ -20,7 +20,8 @@ from derive.modes import derivation_in
 from derive.proof import Decimals, Duals, Symbolic, Weights, interpret
 from derive.proof.arithmetic import ORDERED, Balls, UndefinedError
 from derive.proof.checks import forward_mode_agrees, tangents_agree
-from derive.proof.fingerprint import FiniteField, random_point, small_sizes
+from derive.proof.fingerprint import FiniteField
+from derive.proof.points import random_point, small_sizes
 from derive.proof.rationals import Kind, fastest, ratio, spelled
 
 flint = pytest.importorskip("flint", reason="python-flint is not installed; install backprove[test]")
@@ -123,7 +124,7 @@ def test_a_program_has_the_same_values_in_both_kinds(name: str) -> None:
     for kind in KINDS:
         weights, chance, sizes = Weights(5, kind), random.Random(2), small_sizes(program(name), 1)
         draw = lambda c, weights=weights: weights.kind(c.randint(-9, 9), c.randint(1, 4))  # noqa: E731
-        inputs, parameters = random_point(source, sizes, chance, arithmetic=weights, draw=draw)
+        inputs, parameters = random_point(source, sizes, chance, weights, draw)
         given: dict[str, Any] = {"sizes": sizes, "parameters": parameters}
         found.append(_ratios(list(interpret(source, inputs, arithmetic=weights, **given).values())))
     assert found[0] == found[1]
