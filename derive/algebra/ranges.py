@@ -62,10 +62,30 @@ def is_inside(index: sp.Expr, size: sp.Expr, gates: Iterable[sp.Expr] = ()) -> b
     return at_least_zero(index, given) is True and at_least_zero(sp.expand(size - 1 - index), given) is True
 
 
-def looks_up(value: sp.Expr) -> bool:
-    """Whether an entry may lie outside of its tensor unless a 0/1 factor around the value hides it."""
-    places = (pair for entry in value.atoms(Entry) for pair in zip(entry.indices, entry.tensor.shape, strict=True))
-    return any(not is_inside(index, size) for index, size in places)
+def looks_up(value: sp.Expr, gates: tuple[sp.Expr, ...] = ()) -> bool:
+    """Whether an entry may lie outside of its tensor unless 0/1 factors around the value hide it.
+
+    Tensors are taken to have entries, and as many as a fixed index that is not negative asks for.
+    """
+    if isinstance(value, Entry):
+        for index, size in zip(value.indices, value.tensor.shape, strict=True):
+            fixed = index.is_number and index.is_nonnegative
+            if not fixed and not _is_inside_of_some(index, size, gates):
+                return True
+    own = tuple(f for f in value.args if is_gate(f)) if isinstance(value, sp.Mul) else ()
+    parts = (part for part in value.args if isinstance(part, sp.Basic) and not isinstance(part, sp.Symbol))
+    return any(looks_up(part, gates if part in own else gates + own) for part in parts)
+
+
+def _is_inside_of_some(index: sp.Expr, size: sp.Expr, gates: tuple[sp.Expr, ...]) -> bool:
+    """Whether an index is inside where there is a position at all, as Min(p, size − 1) is."""
+    if is_inside(index, size, gates):
+        return True
+    axes = {axis for expr in (index, *gates) for axis in expr.atoms(Axis)}
+    if not isinstance(size, sp.Symbol) or any(size in axis.size.free_symbols for axis in axes):
+        return False  # an axis of that size is known to have a position
+    more = {size: size + 1}
+    return is_inside(index.xreplace(more), size + 1, tuple(gate.xreplace(more) for gate in gates))
 
 
 def facts(gates: Iterable[sp.Expr]) -> tuple[sp.Expr, ...]:
@@ -78,9 +98,18 @@ def facts(gates: Iterable[sp.Expr]) -> tuple[sp.Expr, ...]:
                 found.append(condition.gts - condition.lts - int(isinstance(condition, (Lt, Gt))))
             elif isinstance(condition, sp.Eq) and all(map(is_whole, condition.args)):
                 equal = condition.args
+            elif isinstance(condition, sp.Ne):
+                found += _beside_an_end(*condition.args)
         if equal:
             found += [equal[0] - equal[1], equal[1] - equal[0]]
     return tuple(found)
+
+
+def _beside_an_end(one: sp.Expr, other: sp.Expr) -> list[sp.Expr]:
+    """What is at least 0 where a position is not the first, or not the last."""
+    pairs = [(a, b) for a, b in ((one, other), (other, one)) if isinstance(a, Axis)]
+    first = [axis - 1 for axis, end in pairs if end == 0]
+    return first + [axis.size - 2 - axis for axis, end in pairs if end == axis.size - 1]
 
 
 def outside_somewhere(value: sp.Expr, gates: tuple[sp.Expr, ...] = ()) -> tuple[Entry, sp.Expr, sp.Expr] | None:

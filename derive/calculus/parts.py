@@ -14,7 +14,7 @@ from functools import partial
 import sympy as sp
 from sympy.core.relational import Relational
 
-from derive.algebra import Axis, Entry, Indicator, Tensor, Total, fold, fresh
+from derive.algebra import Axis, Entry, Indicator, Tensor, Total, fold, free_axes, fresh
 from derive.algebra.binders import rewrite
 from derive.algebra.functions import Sigmoid
 from derive.algebra.ranges import looks_up
@@ -47,8 +47,9 @@ class _Parts:
             value = rewrite(definition.value, partial(self._argument, definition))
             value = rewrite(value, partial(self._reused, definition, value))
             value = rewrite(value, partial(self._differences, definition))
-            definition = replace(definition, value=value)
-            if softmax.recognise(definition) is None:
+            definition = replace(definition, value=self._along_gates(definition, value))
+            form = softmax.recognise(definition)
+            if form is None or len(free_axes(definition.value)) < len(definition.axes):
                 definition = self._softmaxes(definition)
             self.definitions.append(definition)
         return replace(program, definitions=tuple(self.definitions))
@@ -58,7 +59,10 @@ class _Parts:
             sides = {side for r in node.atoms(Relational) for side in r.args if side.has(Total) and side.atoms(Entry)}
             ordered = sorted(sides, key=sp.default_sort_key)
             return node.xreplace({side: self._named_argument(definition, side) for side in ordered})
-        if not isinstance(node, sp.Function) or len(node.args) != 1 or not _is_worth_a_name(node.args[0]):
+        if not isinstance(node, sp.Function) or len(node.args) != 1:
+            return node
+        gathered = isinstance(node, sp.exp) and _is_gathered(node.args[0])
+        if not gathered and not _is_worth_a_name(node.args[0]):
             return node
         return node.func(self._named_argument(definition, node.args[0]))
 
@@ -91,6 +95,21 @@ class _Parts:
         axes = (*(a for a in definition.axes if a in found), *(a for a in found if a not in definition.axes))
         return self._part(value, axes, definition).target.tensor[axes]
 
+    def _along_gates(self, definition: Definition, value: sp.Expr) -> sp.Expr:
+        """Scores with all the axes that what hides them has: every row then has scores, and a cotangent, of its own."""
+        for total in sorted(value.atoms(Total), key=sp.default_sort_key):
+            factors = sp.Mul.make_args(total.open()[0])
+            scores = [f.args[0] for f in factors if isinstance(f, sp.exp) and f.args[0].has(Entry)]
+            if len(scores) != 1:
+                continue
+            own = in_order(scores[0])
+            hiding = free_axes(sp.Mul(*(f for f in factors if f**2 == f)))
+            extra = tuple(a for a in definition.axes if a in hiding and a not in own)
+            if extra:
+                part, pattern = self._part(scores[0], (*own, *extra), definition), template(scores[0], own)
+                value = rewrite(value, partial(_spread, pattern, part.target.tensor, extra))
+        return value
+
     def _softmaxes(self, definition: Definition) -> Definition:
         for total in sorted(definition.value.atoms(Total), key=sp.default_sort_key):
             if len(total.axes) != 1 or not any(isinstance(f, sp.exp) for f in sp.Mul.make_args(total.body)):
@@ -100,7 +119,7 @@ class _Parts:
             entry, axes = total.body.xreplace({total.axes[0]: over}) / total, (*kept, over)
             probe = Tensor("probe", *axes)
             folded = fold(definition.value, [(probe[axes], entry)])
-            if not folded.has(probe) or isinstance(folded, Entry):
+            if not folded.has(probe) or (isinstance(folded, Entry) and len(axes) == len(definition.axes)):
                 continue  # it is not there, or it is all there is: it has a name already
             part = self._part(entry, axes, definition)
             definition = replace(definition, value=fold(definition.value, [(part.target, part.value)]))
@@ -119,10 +138,25 @@ class _Parts:
         return self.known[key]
 
 
+def _spread(pattern: sp.Expr, scores: Tensor, extra: tuple[Axis, ...], node: sp.Expr) -> sp.Expr:
+    """An exponential of what the pattern is, as one of the scores with further axes."""
+    if not isinstance(node, sp.exp):
+        return node
+    own = in_order(node.args[0])
+    return sp.exp(scores[(*own, *extra)]) if template(node.args[0], own) == pattern else node
+
+
 def _is_sum_of_tensors(part: sp.Expr) -> bool:
     """Whether two tensors or more are added; sums of exponentials are what softmaxes are made of, and stay."""
     several = isinstance(part, sp.Add) and sum(bool(t.atoms(Entry)) for t in part.args) > 1
     return several and not part.has(sp.exp) and not looks_up(part)
+
+
+def _is_gathered(score: sp.Expr) -> bool:
+    """Whether a score reads entries at computed indices: it is scores first, whose cotangent deltas spread then."""
+    indices = [entry.indices for entry in score.atoms(Entry)]
+    plain = (all(isinstance(x, Axis) for x in found) and len(set(found)) == len(found) for found in indices)
+    return not all(plain) and not looks_up(score)
 
 
 def _is_worth_a_name(argument: sp.Expr) -> bool:

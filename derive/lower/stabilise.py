@@ -133,7 +133,8 @@ class _Stabiliser:
             scores = ", ".join(str(s.largest.value) for s in shifts if s.largest.target.base in shifted)
             raise LoweringError(
                 f"{definition} depends on a shift of the scores {scores}: {RELIES_ON} does not hold for it; "
-                "divide by the same sum of exponentials, or take its logarithm"
+                "only a quotient by the same sum of exponentials, or its logarithm, can be kept from overflowing; "
+                "where this is one, name its scores in a definition of their own"
             )
         return replace(definition, value=factor_common(value))
 

@@ -259,7 +259,11 @@ class _Tensoriser:
                 continue
             if len(parts) == 1:
                 return parts[0].node
-            left, right, over = self._pair(parts, pending, expr)
+            pair = self._pair(parts, pending)
+            if pair is None:
+                parts = self._crossed(parts, pending, wide)
+                continue
+            left, right, over = pair
             pending = [a for a in pending if a not in over]
             rest = [p for p in parts if p is not left and p is not right]
             parts = [_Part(self._matmul(left, right, over, order)), *rest]
@@ -313,13 +317,24 @@ class _Tensoriser:
         return _Part(Reduce(rest, "sum", part.node, axis))
 
     @staticmethod
-    def _pair(parts: list[_Part], pending: list[Axis], expr: Total) -> tuple[_Part, _Part, Axes]:
+    def _pair(parts: list[_Part], pending: list[Axis]) -> tuple[_Part, _Part, Axes] | None:
         """Two factors, and every axis to sum over that these two have and no other."""
         holders = {axis: [p for p in parts if axis in p.node.axes] for axis in pending}
         for pair in holders.values():
             if len(pair) == 2:
                 return pair[0], pair[1], tuple(a for a in pending if holders[a] == pair)
-        raise LoweringError(f"{expr} is not a chain of matrix products; name a part of it in a definition of its own")
+        return None
+
+    def _crossed(self, parts: list[_Part], pending: list[Axis], order: Axes) -> list[_Part]:
+        """No matrix product is left, as three factors or more have every axis: two of them as an array of all axes."""
+        holders = [p for p in parts if pending[0] in p.node.axes]
+        pairs = [(one, two) for k, one in enumerate(holders) for two in holders[:k]]
+        one, two = min(pairs, key=lambda pair: len({*pair[0].node.axes, *pair[1].node.axes}))
+        product = self._multiplied([p.node for p in parts if p is one or p is two], order)
+        hides = tuple(dict.fromkeys((*one.hides, *two.hides)))
+        if hides:
+            product = Select(product.axes, arranged(self._all(hides, product.axes), product.axes), product)
+        return [_Part(product, hides), *(p for p in parts if p is not one and p is not two)]
 
     def _matmul(self, one: _Part, two: _Part, over: Axes, order: Axes) -> Node:
         """The product over some axes; the factor whose own axis comes first in the result stands left."""
