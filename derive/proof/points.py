@@ -76,7 +76,8 @@ def small_sizes(program: Program, seed: int, least: int = 2) -> dict[str, int]:
     Sizes under a root are squares, so that the root is rational; the axes of roots of tensors are short, because half
     of a finite field has no root.
     """
-    names = list(dict.fromkeys(str(s) for i in program.inputs for s in i.tensor.shape if not s.is_Integer))
+    shapes = (s for i in program.inputs for s in i.tensor.shape if not s.is_Integer)
+    names = list(dict.fromkeys(map(str, (*shapes, *program.sizes))))
     rooted = rooted_sizes(program) & set(names)
     chance = random.Random(seed)
     squares = dict(
@@ -126,7 +127,8 @@ def near_thresholds(
         for left, right in comparisons(program)
         if not (left.is_infinite or right.is_infinite) and not _is_whole(left - right)
     }
-    around = [read(c) for c in sorted(c for c in constants if c.is_Rational and c != 0)]
+    either_way = {sign * c for c in constants if c.is_Rational and c != 0 for sign in (-1, 1)}
+    around = [read(c) for c in sorted(either_way)]
 
     def near(chance: random.Random) -> Number:
         number = read(draw(chance))
@@ -141,8 +143,12 @@ def integers_compared(program: Program, parameters: Mapping[str, Any], sizes: Ma
     for left, right in comparisons(program):
         if _is_whole(left - right) and any(entry.base.discrete for entry in (left - right).atoms(Entry)):
             names = {str(s) for s in (left - right).free_symbols if not isinstance(s, (Axis, Entry))}
-            constant = -(left - right).as_coeff_Add()[0]
-            known = [constant, *(v for n in sorted(names) if (v := parameters.get(n, sizes.get(n))) is not None)]
+            constant = (left - right).as_coeff_Add()[0]
+            known = [
+                constant,
+                -constant,
+                *(v for n in sorted(names) if (v := parameters.get(n, sizes.get(n))) is not None),
+            ]
             found.update(int(value) + step for value in known if value == int(value) for step in (-1, 0, 1))
     return tuple(sorted(found))
 

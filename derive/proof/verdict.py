@@ -181,7 +181,10 @@ def settle(identity: Identity, seed: int | None = None) -> Verdict:
             bounds.append(FailureBound())
             if looked_at(partial(_differ, identity, claim), seed, bounds[-1]):
                 return Verdict(proof, "open", None)
-            if refused := bounds[-1].refused:
+            one_sided = (
+                f"said the same at all points: {', '.join(bounds[-1].one_sided)}" if bounds[-1].one_sided else ""
+            )
+            if refused := bounds[-1].refused or one_sided:
                 return Verdict(proof, "open", None, f"no fingerprint: {refused}")
     except AlgebraError:
         return Verdict(proof, "open", None)  # it has no form in a finite field
