@@ -185,6 +185,10 @@ MOST_POINTS = 64
 """How many points are looked at before a bound that is too low is given up."""
 
 
+MORE_POINTS = 3
+"""How many points are looked at in search of the other answer of a comparison."""
+
+
 @dataclass
 class FailureBound:
     """What the points of a check are worth: how likely a difference is missed that shows at their sizes.
@@ -268,11 +272,11 @@ def looked_at(wrong_at: Callable[[int, int, FailureBound], list[str]], seed: int
     """What is wrong at the points of a check: of a seed for each, its number, and a bound that takes notes.
 
     There are points of three draws of sizes and whole numbers, and two at the edge. Where they are worth too little,
-    more are looked at.
+    or a comparison said the same at all of them, more are looked at.
     """
     bound.seed, wrong = seed, dict[str, None]()
     for number in range(MOST_POINTS):
-        if number > EQUAL and (not bound.each or bound.bits >= LEAST_BITS or not _reachable(bound)):
+        if number > EQUAL and (wrong or not (_answers_wanted(bound, number) or _bits_wanted(bound))):
             break
         try:
             wrong |= dict.fromkeys(wrong_at(derived_seed(seed, "point", number), number, bound))
@@ -284,6 +288,12 @@ def looked_at(wrong_at: Callable[[int, int, FailureBound], list[str]], seed: int
     return list(wrong)
 
 
-def _reachable(bound: FailureBound) -> bool:
-    """Whether as many points as may be looked at can be worth enough."""
-    return sum(bound.each) / len(bound.each) * MOST_POINTS >= LEAST_BITS
+def _answers_wanted(bound: FailureBound, number: int) -> bool:
+    """Whether points are wanted because of comparisons of finite numbers that said one thing only; a few may be."""
+    finite = (c for c, answers in bound.seen.items() if len(answers) < 2 and not c.has(sp.oo, -sp.oo))
+    return number <= EQUAL + MORE_POINTS and any(True for _ in finite)
+
+
+def _bits_wanted(bound: FailureBound) -> bool:
+    """Whether the points are worth too little, and as many as may be looked at can be worth enough."""
+    return bool(bound.each) and bound.bits < LEAST_BITS <= sum(bound.each) / len(bound.each) * MOST_POINTS
