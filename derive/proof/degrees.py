@@ -289,9 +289,12 @@ def looked_at(wrong_at: Callable[[int, int, FailureBound], list[str]], seed: int
 
 
 def _answers_wanted(bound: FailureBound, number: int) -> bool:
-    """Whether points are wanted because of comparisons of finite numbers that said one thing only; a few may be."""
-    finite = (c for c, answers in bound.seen.items() if len(answers) < 2 and not c.has(sp.oo, -sp.oo))
-    return number <= EQUAL + MORE_POINTS and any(True for _ in finite)
+    """Whether a few points more are wanted because of comparisons that said one thing only.
+
+    Nothing is −∞ in rational numbers, so none of their points would change what is said of it.
+    """
+    asked = (c for c, answers in bound.seen.items() if len(answers) < 2 and (bound.each or not c.has(sp.oo, -sp.oo)))
+    return number <= EQUAL + MORE_POINTS and any(True for _ in asked)
 
 
 def _bits_wanted(bound: FailureBound) -> bool:
