@@ -29,7 +29,7 @@ import sympy as sp
 from derive.proof.arithmetic import UndefinedError
 from derive.proof.fields import derived_seed
 from derive.proof.fingerprint import FiniteField, Residue, Sides
-from derive.proof.interpreter import Seen
+from derive.proof.interpreter import OutsideError, Seen
 from derive.proof.points import EQUAL, is_edge
 from derive.proof.roots import Roots
 
@@ -280,7 +280,7 @@ def looked_at(wrong_at: Callable[[int, int, FailureBound], list[str]], seed: int
             break
         try:
             wrong |= dict.fromkeys(wrong_at(derived_seed(seed, "point", number), number, bound))
-        except UndefinedError:
+        except (UndefinedError, OutsideError):
             if not is_edge(number):
                 raise
             continue  # it is not defined at such sizes

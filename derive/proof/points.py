@@ -116,8 +116,11 @@ class _Stretch:
     definitions: list[Definition] = field(default_factory=list)
 
 
-PARAMETERS = 6
-"""How often integer parameters are drawn, the last time their defaults: at some a program is not defined."""
+PARAMETERS = 5
+"""How often integer parameters are drawn: at some a program is not defined."""
+
+USUAL = (0, 1, 2, 4, 8)
+"""What is added to their defaults in turn after that, until no index lies outside of a tensor."""
 
 ROOTS = 64
 """How often real parameters are drawn at most, until those that stand under a root have one."""
@@ -146,9 +149,12 @@ def random_point(
     measure = draw_parameter or draw
     whole = [p for p in program.parameters if p.symbol.is_integer]
     real = [p.name for p in program.parameters if not p.symbol.is_integer]
-    for attempt in range(PARAMETERS if whole else 1):
-        near = attempt == PARAMETERS - 1 or not whole
-        integers = {p.name: usual(p, sizes) if near else whole_number(p, sizes, chance, number) for p in whole}
+    for beyond in (*[None] * PARAMETERS, *USUAL) if whole else (0,):
+        near = beyond is not None
+        integers = {
+            p.name: whole_number(p, sizes, chance, number) if beyond is None else usual(p, sizes) + beyond
+            for p in whole
+        }
         for _ in range(ROOTS):
             parameters = {**{name: measure(chance) for name in real}, **integers}
             here: Seen = {}
@@ -159,8 +165,8 @@ def random_point(
                 inputs = drawing.inputs()
             except NoRootError:
                 continue  # of a parameter
-            except (UndefinedError, OutsideError, ZeroDivisionError):
-                if near:
+            except (UndefinedError, OutsideError, ZeroDivisionError) as error:
+                if near and (not isinstance(error, OutsideError) or not whole or beyond == USUAL[-1]):
                     raise
                 break
             if seen is not None:
