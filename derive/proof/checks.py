@@ -17,10 +17,12 @@ from derive.errors import AlgebraError
 from derive.forward.program import Definition, Program
 from derive.lower import Kernel
 from derive.proof.arithmetic import ORDERED, Arithmetic, Duals, Number, Weights
+from derive.proof.compared import asks_for_order
 from derive.proof.degrees import Degrees, FailureBound
 from derive.proof.fingerprint import FiniteField, ShiftedField, Sides, both_sides, differing, paired
-from derive.proof.interpreter import Nested, Seen, asks_for_order, interpret
+from derive.proof.interpreter import Nested, Seen, interpret
 from derive.proof.points import (
+    ALONE,
     ATTEMPTS,
     EDGE_ATTEMPTS,
     entries,
@@ -92,9 +94,12 @@ class _Point:
     def drawn(
         self, program: Program, sizes: Mapping[str, int], numbers: _Numbers, chance: random.Random
     ) -> tuple[dict[str, Nested], dict[str, Number]]:
-        """Inputs and parameters; the bound takes note of what is compared."""
+        """Inputs and parameters; the bound takes note of what is compared. Some scores are −∞, but at the first."""
         seen: Seen | None = None if self.bound is None else self.bound.seen
-        return random_point(program, sizes, chance, numbers.drawn_in, numbers.draw, number=self.number, seen=seen)
+        hiding = 0.4 if self.number >= ALONE and isinstance(numbers.drawn_in, FiniteField) else 0.0
+        return random_point(
+            program, sizes, chance, numbers.drawn_in, numbers.draw, hiding=hiding, number=self.number, seen=seen
+        )
 
     def differing(self, sides: Sides, arithmetic: Arithmetic) -> list[str]:
         """What differs; the degrees of all differences are noted."""

@@ -29,7 +29,7 @@ import sympy as sp
 from derive.proof.arithmetic import UndefinedError
 from derive.proof.fields import derived_seed
 from derive.proof.fingerprint import FiniteField, Residue, Sides
-from derive.proof.interpreter import Seen
+from derive.proof.interpreter import OutsideError, Seen
 from derive.proof.points import EQUAL, is_edge
 from derive.proof.roots import Roots
 
@@ -72,7 +72,7 @@ def _common_multiple(one: Divisors, other: Divisors) -> Divisors:
 class Measured:
     """A residue that is a fraction of polynomials in what was drawn and in roots, with bounds on their degrees.
 
-    ``roots`` are the places of the radicands, as bits.
+    ``roots`` are the uses of roots, as bits.
     """
 
     __slots__ = ("divisors", "numerator", "residue", "roots")
@@ -141,15 +141,17 @@ class Degrees:
         roots = 0
         for x in args:
             roots |= x.roots
+        if function is sp.exp and args[0].residue.exponent is not None:
+            roots <<= 1
         return Measured(value, max(degree, 1) if args else 0, _NONE, roots)
 
     def power(self, base: Measured, exponent: sp.Rational) -> Measured:
         """The field's power: a negative one turns a fraction around; a root counts as a free element."""
         value = self.field.power(base.residue, exponent)
         if exponent.q != 1:
-            place = 1 << self.roots.place[base.residue.value] if exponent.q == 2 else 0
+            used = self.roots.used(base.residue.value) if exponent.q == 2 else 0
             taken = self.field.power(base.residue, sp.Rational(1, exponent.q))
-            root = Measured(taken, base.degree, _NONE, base.roots | place)
+            root = Measured(taken, base.degree, _NONE, base.roots | used)
             return _raised(value, root, int(exponent.p))
         return _raised(value, base, int(exponent))
 
@@ -183,6 +185,10 @@ MOST_POINTS = 64
 """How many points are looked at before a bound that is too low is given up."""
 
 
+MORE_POINTS = 3
+"""How many points are looked at in search of the other answer of a comparison."""
+
+
 @dataclass
 class FailureBound:
     """What the points of a check are worth: how likely a difference is missed that shows at their sizes.
@@ -206,12 +212,12 @@ class FailureBound:
         for pairs in sides.values():
             for numbers in pairs:  # what is undefined differs from every number, and is missed nowhere
                 some = [x for x in numbers if isinstance(x, Measured)]
-                degree, places = sum(x.degree for x in some), 0
+                degree, uses = sum(x.degree for x in some), 0
                 for x in some:
-                    places |= x.roots
-                if places not in known:
-                    known[places] = arithmetic.roots.counted(places)
-                free, signed = known[places]
+                    uses |= x.roots
+                if uses not in known:
+                    known[uses] = arithmetic.roots.counted(uses)
+                free, signed = known[uses]
                 self.degree, most = max(self.degree, degree), max(most, signed)
                 degree_bits = min(degree_bits, order - math.log2(max(degree, 1)) - 2 * free)
         self.signs = max(self.signs, most)
@@ -230,12 +236,14 @@ class FailureBound:
 
     @property
     def refused(self) -> str:
-        """Why it is no bound that a finding rests on; empty where it is one."""
+        """Why it is no bound that a finding rests on, in words; empty where it is one."""
         if self.bits >= LEAST_BITS:
             return ""
-        why = f"{self.signs} roots may be those of squares, with signs that only more points tell" if self.signs else ""
-        why = why or f"the degree {self.degree} is large for the field"
-        return f"a difference may be missed with probability {2.0**-self.bits:.2g} at {len(self.each)} points: {why}"
+        why = f"{self.signs} of its roots may be those of squares, with signs that only more points tell"
+        return (
+            f"a difference is missed with probability up to {2.0 ** -sum(self.each):.2g} at {len(self.each)} points: "
+            f"{why if self.signs else f'its degree {self.degree} is large for the field'} (seed {self.seed})"
+        )
 
     @property
     def one_sided(self) -> list[str]:
@@ -264,15 +272,15 @@ def looked_at(wrong_at: Callable[[int, int, FailureBound], list[str]], seed: int
     """What is wrong at the points of a check: of a seed for each, its number, and a bound that takes notes.
 
     There are points of three draws of sizes and whole numbers, and two at the edge. Where they are worth too little,
-    more are looked at.
+    or a comparison said the same at all of them, more are looked at.
     """
     bound.seed, wrong = seed, dict[str, None]()
     for number in range(MOST_POINTS):
-        if number > EQUAL and (not bound.each or bound.bits >= LEAST_BITS or not _reachable(bound)):
+        if number > EQUAL and (wrong or not (_answers_wanted(bound, number) or _bits_wanted(bound))):
             break
         try:
             wrong |= dict.fromkeys(wrong_at(derived_seed(seed, "point", number), number, bound))
-        except UndefinedError:
+        except (UndefinedError, OutsideError):
             if not is_edge(number):
                 raise
             continue  # it is not defined at such sizes
@@ -280,6 +288,15 @@ def looked_at(wrong_at: Callable[[int, int, FailureBound], list[str]], seed: int
     return list(wrong)
 
 
-def _reachable(bound: FailureBound) -> bool:
-    """Whether as many points as may be looked at can be worth enough."""
-    return sum(bound.each) / len(bound.each) * MOST_POINTS >= LEAST_BITS
+def _answers_wanted(bound: FailureBound, number: int) -> bool:
+    """Whether a few points more are wanted because of comparisons that said one thing only.
+
+    Nothing is −∞ in rational numbers, so none of their points would change what is said of it.
+    """
+    asked = (c for c, answers in bound.seen.items() if len(answers) < 2 and (bound.each or not c.has(sp.oo, -sp.oo)))
+    return number <= EQUAL + MORE_POINTS and any(True for _ in asked)
+
+
+def _bits_wanted(bound: FailureBound) -> bool:
+    """Whether the points are worth too little, and as many as may be looked at can be worth enough."""
+    return bool(bound.each) and bound.bits < LEAST_BITS <= sum(bound.each) / len(bound.each) * MOST_POINTS

@@ -134,7 +134,7 @@ class FiniteField:
 
     def _root(self, base: Residue) -> Residue:
         """The square root that is a square itself, in both fields; half of the elements have none."""
-        place = self.roots.note(base.value, exponent=base.exponent is not None)
+        place = self.roots.note(base.value)
         value = _square_root(base.value, self.primes.modulus)
         exponent = 0 if base.exponent is None else _square_root(base.exponent, self.primes.order)
         if value is None or exponent is None:

@@ -7,7 +7,7 @@ a sum is a loop over an axis, and a hidden entry is skipped, not multiplied by z
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -21,7 +21,8 @@ from derive.algebra.functions import definition_of, moves
 from derive.algebra.tensors import Delta, Entry, Indicator, Visible, is_gate
 from derive.errors import AlgebraError
 from derive.forward.program import Input, Program
-from derive.proof.arithmetic import ORDERED, Arithmetic, Duals, Number, Symbolic, UndefinedError
+from derive.proof.arithmetic import Arithmetic, Duals, Number, Symbolic, UndefinedError
+from derive.proof.compared import asks_for_order, bends
 
 At = dict[Axis, int]
 """The positions of axes."""
@@ -269,8 +270,8 @@ class Machine:
         """The same, taking note of the side of every bend of Max, Min, Abs and steps that is asked for."""
         if self.seen is None:
             return evaluate
-        bends = list(_bends(expr))
-        pairs = [(b.args[0], b.args[1] if isinstance(b, (sp.Max, sp.Min)) else sp.S.Zero) for b in bends]
+        found = list(bends(expr))
+        pairs = [(b.args[0], b.args[1] if isinstance(b, (sp.Max, sp.Min)) else sp.S.Zero) for b in found]
         sides = [self._decided(sp.StrictGreaterThan(*pair, evaluate=False)) for pair in pairs]
 
         def watched(at: At) -> Number:
@@ -502,22 +503,6 @@ def _nested(entries: dict[tuple[int, ...], Number], shape: list[int], prefix: tu
     if len(prefix) == len(shape):
         return entries[prefix]
     return [_nested(entries, shape, (*prefix, k)) for k in range(shape[len(prefix)])]
-
-
-def asks_for_order(condition: Relational) -> bool:
-    """Whether a condition asks which of two finite numbers is larger that are not both integers."""
-    if isinstance(condition, (sp.Eq, sp.Ne)) or any(side.is_infinite for side in condition.args):
-        return False
-    return not all(s.is_integer for s in condition.free_symbols)
-
-
-def _bends(expr: sp.Basic) -> Iterator[sp.Basic]:
-    """The parts that bend, outside of sums and of the indices of entries."""
-    if isinstance(expr, ORDERED):
-        yield expr
-    if not isinstance(expr, (Total, Maximum, Entry)):
-        for part in expr.args:
-            yield from _bends(part)
 
 
 def _is_declared(function: sp.Function) -> bool:

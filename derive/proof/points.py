@@ -9,17 +9,17 @@ around it too. What the comparisons of a program said is kept (:class:`Seen`).
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 import sympy as sp
-from sympy.core.relational import Relational
 
-from derive.algebra import Axis, Entry
-from derive.forward.program import Definition, Input, Parameter, Program
+from derive.algebra import Entry
+from derive.forward.program import Definition, Input, Program
 from derive.proof.arithmetic import Arithmetic, Number, UndefinedError
+from derive.proof.compared import integers_compared, near_thresholds, usual, whole_number
 from derive.proof.fields import derived_seed
 from derive.proof.interpreter import Machine, Nested, OutsideError, Seen
 from derive.proof.roots import NoRootError, Roots
@@ -76,7 +76,8 @@ def small_sizes(program: Program, seed: int, least: int = 2) -> dict[str, int]:
     Sizes under a root are squares, so that the root is rational; the axes of roots of tensors are short, because half
     of a finite field has no root.
     """
-    names = list(dict.fromkeys(str(s) for i in program.inputs for s in i.tensor.shape if not s.is_Integer))
+    shapes = (s for i in program.inputs for s in i.tensor.shape if not s.is_Integer)
+    names = list(dict.fromkeys(map(str, (*shapes, *program.sizes))))
     rooted = rooted_sizes(program) & set(names)
     chance = random.Random(seed)
     squares = dict(
@@ -104,64 +105,6 @@ def rooted_sizes(program: Program) -> set[str]:
     return {str(s) for base in sized for s in base.free_symbols}
 
 
-# What is compared.
-
-
-def comparisons(program: Program) -> Iterator[tuple[sp.Expr, sp.Expr]]:
-    """The two sides of everything that a program compares: in conditions, and where Max, Min, Abs and steps bend."""
-    for definition in program.definitions:
-        for part in definition.value.atoms(Relational, sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside):
-            first, *others = part.args
-            yield from ((first, other) for other in others if not isinstance(part, sp.Heaviside))
-            if isinstance(part, (sp.Abs, sp.sign, sp.Heaviside)):
-                yield first, sp.S.Zero
-
-
-def near_thresholds(
-    program: Program, draw: Callable[[random.Random], Number], read: Callable[[Any], Number]
-) -> Callable[[random.Random], Number]:
-    """How to draw numbers of which a third are around one that real numbers are compared with, if there is such."""
-    constants = {
-        -(left - right).as_coeff_Add()[0]
-        for left, right in comparisons(program)
-        if not (left.is_infinite or right.is_infinite) and not _is_whole(left - right)
-    }
-    around = [read(c) for c in sorted(c for c in constants if c.is_Rational and c != 0)]
-
-    def near(chance: random.Random) -> Number:
-        number = read(draw(chance))
-        return number + chance.choice(around) if chance.random() < 1 / 3 else number
-
-    return near if around else draw
-
-
-def integers_compared(program: Program, parameters: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Whole numbers around what integer inputs are compared with: constants, parameters and sizes."""
-    found: set[int] = set()
-    for left, right in comparisons(program):
-        if _is_whole(left - right) and any(entry.base.discrete for entry in (left - right).atoms(Entry)):
-            names = {str(s) for s in (left - right).free_symbols if not isinstance(s, (Axis, Entry))}
-            constant = -(left - right).as_coeff_Add()[0]
-            known = [constant, *(v for n in sorted(names) if (v := parameters.get(n, sizes.get(n))) is not None)]
-            found.update(int(value) + step for value in known if value == int(value) for step in (-1, 0, 1))
-    return tuple(sorted(found))
-
-
-def _is_whole(expr: sp.Expr) -> bool:
-    return all(s.is_integer for s in expr.free_symbols)
-
-
-def whole_number(parameter: Parameter, sizes: Mapping[str, int], chance: random.Random, number: int) -> int:
-    """An integer parameter: near its default, too small to matter, beyond every size; then any, and about a size."""
-    default = int(parameter.default.subs({s: max(sizes[str(s)], 1) for s in parameter.default.free_symbols}))
-    longest = max(sizes.values(), default=1)
-    near, small = [default, default, default + 1, default + 2], [0, 1]
-    beyond = [longest + 1, 2 * longest, longest + max(default, 1)]
-    about = [length + step for length in sizes.values() for step in (-1, 0, 1)]
-    drawn = chance.choice((near, small, beyond)[number] if number < 3 else [*near, *small, *beyond, *about, -1])
-    return drawn if parameter.least is None else max(drawn, parameter.least)
-
-
 # Everything that is given.
 
 
@@ -173,8 +116,11 @@ class _Stretch:
     definitions: list[Definition] = field(default_factory=list)
 
 
-PARAMETERS = 6
-"""How often integer parameters are drawn, the last time near their defaults: at some a program is not defined."""
+PARAMETERS = 5
+"""How often integer parameters are drawn: at some a program is not defined."""
+
+USUAL = (0, 1, 2, 4, 8)
+"""What is added to their defaults in turn after that, until no index lies outside of a tensor."""
 
 ROOTS = 64
 """How often real parameters are drawn at most, until those that stand under a root have one."""
@@ -203,9 +149,12 @@ def random_point(
     measure = draw_parameter or draw
     whole = [p for p in program.parameters if p.symbol.is_integer]
     real = [p.name for p in program.parameters if not p.symbol.is_integer]
-    for attempt in range(PARAMETERS if whole else 1):
-        near = attempt == PARAMETERS - 1 or not whole
-        integers = {p.name: whole_number(p, sizes, chance, 0 if near else number) for p in whole}
+    for beyond in (*[None] * PARAMETERS, *USUAL) if whole else (0,):
+        near = beyond is not None
+        integers = {
+            p.name: whole_number(p, sizes, chance, number) if beyond is None else usual(p, sizes) + beyond
+            for p in whole
+        }
         for _ in range(ROOTS):
             parameters = {**{name: measure(chance) for name in real}, **integers}
             here: Seen = {}
@@ -216,8 +165,8 @@ def random_point(
                 inputs = drawing.inputs()
             except NoRootError:
                 continue  # of a parameter
-            except (UndefinedError, OutsideError, ZeroDivisionError):
-                if near:
+            except (UndefinedError, OutsideError, ZeroDivisionError) as error:
+                if near and (not isinstance(error, OutsideError) or not whole or beyond == USUAL[-1]):
                     raise
                 break
             if seen is not None:

@@ -21,8 +21,9 @@ from derive.algebra.axes import is_size
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Input, Output, Parameter, Program
 from derive.proof.arithmetic import Bounded, RunningErrors
+from derive.proof.compared import integers_compared, near_thresholds, whole_number
 from derive.proof.interpreter import Nested, interpret
-from derive.proof.points import at_the_edge, filled, integers_compared, lengths, near_thresholds, whole_number
+from derive.proof.points import at_the_edge, filled, lengths
 from derive.proof.rationals import read
 
 TRIES = 8

@@ -27,29 +27,22 @@ class Roots:
 
     def __init__(self) -> None:
         self.place: dict[int, int] = {}
-        self.in_exponents: set[int] = set()
         self.free: set[int] = set()
 
-    def note(self, radicand: int, *, exponent: bool) -> int:
-        """The place of a radicand, new or known; ``exponent`` says that its root is taken among exponents too."""
-        place = self.place.setdefault(radicand, len(self.place))
-        if exponent:
-            self.in_exponents.add(place)
-        return place
+    def note(self, radicand: int) -> int:
+        """The place of a radicand, new or known."""
+        return self.place.setdefault(radicand, len(self.place))
 
     def forget(self, start: int) -> None:
         """Forget radicands from a place on: their draw is not used."""
         self.place = {radicand: place for radicand, place in self.place.items() if place < start}
-        self.in_exponents = {place for place in self.in_exponents if place < start}
         self.free = {place for place in self.free if place < start}
 
-    def counted(self, places: int) -> tuple[int, int]:
-        """Of a set of places, as bits: how many roots are free, and how many have a sign that only points can tell."""
-        free = signed = 0
-        while places:
-            lowest = places & -places
-            place = lowest.bit_length() - 1
-            weight = 2 if place in self.in_exponents else 1
-            free, signed = (free + weight, signed) if place in self.free else (free, signed + weight)
-            places ^= lowest
-        return free, signed
+    def used(self, radicand: int) -> int:
+        """The use of a root as a bit; one to the left, its use in an exponent, where it is another root."""
+        return 1 << 2 * self.place[radicand]
+
+    def counted(self, uses: int) -> tuple[int, int]:
+        """Of some uses, as bits: how many are of free roots, and how many have a sign that only points can tell."""
+        free = sum((uses >> 2 * place & 3).bit_count() for place in self.free)
+        return free, uses.bit_count() - free

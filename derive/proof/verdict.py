@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
 import sympy as sp
 
 from derive.algebra import Tensor
 from derive.errors import AlgebraError, ProofError
-from derive.forward.program import Program
+from derive.forward.program import Definition, Program
 from derive.proof.checker import Poly, Refused, Statement, check, holds, text
 from derive.proof.degrees import Degrees, FailureBound, looked_at
 from derive.proof.fields import fresh_seed
@@ -21,7 +20,7 @@ from derive.proof.interpreter import interpret
 from derive.proof.points import ATTEMPTS, EDGE_ATTEMPTS, is_edge, random_point, sizes_at, where_defined
 from derive.proof.prover import Search
 from derive.proof.refuter import Counterexample, as_program, refute
-from derive.proof.statements import Claim, Identity, Premise, as_data, equation, letters_by_size, spelled
+from derive.proof.statements import Identity, Premise, as_data, equation, letters_by_size, spelled
 from derive.proof.text import written
 
 
@@ -178,22 +177,31 @@ def settle(identity: Identity, seed: int | None = None) -> Verdict:
     seed, bounds = fresh_seed() if seed is None else seed, list[FailureBound]()
     try:
         for claim in identity.claims:
-            bounds.append(FailureBound())
-            if looked_at(partial(_differ, identity, claim), seed, bounds[-1]):
-                return Verdict(proof, "open", None)
-            if refused := bounds[-1].refused:
-                return Verdict(proof, "open", None, f"no fingerprint: {refused}")
+            differ, bound = fingerprint(claim.left, claim.right, identity.known, identity.all_visible, seed)
+            if differ or bound.refused or bound.one_sided:
+                return Verdict(proof, "open", None, "" if differ else f"no fingerprint: {bound.refused or bound}")
+            bounds.append(bound)
     except AlgebraError:
         return Verdict(proof, "open", None)  # it has no form in a finite field
     return Verdict(proof, "fingerprinted", identity.holds, str(min(bounds, key=lambda b: b.bits)))
 
 
-def _differ(identity: Identity, claim: Claim, seed: int, number: int, bound: FailureBound) -> list[str]:
-    """Whether the sides of a claim are not one number at a random point of a finite field, as a list of names."""
-    left, right = (spelled(side, identity.known) for side in (claim.left, claim.right))
-    program = as_program(left, right, identity.known)
-    attempts = EDGE_ATTEMPTS if is_edge(number) else ATTEMPTS
-    return where_defined(lambda s: _apart(program, identity.all_visible, s, number, bound), seed, attempts)
+def fingerprint(
+    left: sp.Expr, right: sp.Expr, definitions: tuple[Definition, ...], all_visible: bool, seed: int
+) -> tuple[bool, FailureBound]:
+    """Whether two sides differ at a point of a finite field, and what it is worth that they do not.
+
+    Raises
+    ------
+    AlgebraError: they have no form in a finite field.
+    """
+    program, bound = as_program(spelled(left, definitions), spelled(right, definitions), definitions), FailureBound()
+
+    def differ(seed: int, number: int, bound: FailureBound) -> list[str]:
+        attempts = EDGE_ATTEMPTS if is_edge(number) else ATTEMPTS
+        return where_defined(lambda s: _apart(program, all_visible, s, number, bound), seed, attempts)
+
+    return bool(looked_at(differ, seed, bound)), bound
 
 
 def _apart(program: Program, all_visible: bool, seed: int, number: int, bound: FailureBound) -> list[str]:
