@@ -26,13 +26,14 @@ def turns(parameters: Sequence[Parameter], sizes: Mapping[str, int]) -> int:
 def candidates(parameter: Parameter, sizes: Mapping[str, int], number: int = 0) -> list[Any]:
     """The values that a parameter is given besides its default.
 
-    What counts positions: one more than the default, none, half and more than all of the longest size, and as many the
-    other way. What measures: a number between 0 and 1, since many must lie there, then less and more than the default.
+    What counts positions: one more and one less than the default, none, half and more than all of the longest size, and
+    as many the other way. What measures: a number between 0 and 1, since many must lie there, then less and more than
+    the default.
     """
     default = parameter.default.xreplace({s: max(sizes[str(s)], 1) for s in parameter.default.free_symbols})
     if parameter.symbol.is_integer:
         own, longest = int(default), max(sizes.values(), default=1)
-        counted = dict.fromkeys((own + 1, 0, longest // 2, longest + 2, -1, -longest - 2))
+        counted = dict.fromkeys((own + 1, own - 1, 0, longest // 2, longest + 2, -1, -longest - 2))
         least = parameter.least
         return [n for n in counted if n != own and (least is None or n >= least)]
     own_value = float(default)

@@ -127,9 +127,9 @@ PLAN: tuple[Purpose, ...] = (
     ),
     Purpose(
         "extreme values",
-        "one key with all the weight",
-        lambda s: [s.distinct(6)],
-        values=Values(spread=40.0, visible=0.9, positions=-2),
+        "one key with all the weight, maxima that come late in a long row, and exponentials that overflow",
+        lambda s: [s.distinct(6), *s.pairs()],
+        values=Values(spread=200.0, visible=0.9, positions=-2),
         given="none",
     ),
     Purpose(
@@ -239,15 +239,19 @@ def _broadcast(program: Program, sample: Sample, turn: int) -> Sample:
 
 
 def _fitting(program: Program, sample: Sample) -> Sample | None:
-    """The sample, or one like it at which the definitions have a value: with other sizes, or parameters as they are.
+    """The sample, or one like it at which the definitions have a value: with other sizes, parameters as they are, or
+    fewer zeros.
 
     Where entries are read at computed positions, a size may have to keep pace with another.
     """
-    if not (sample.parameters or looks_up(program)) or is_defined(program, sample):
+    doubtful = sample.parameters or sample.values.zeros or looks_up(program)
+    if not doubtful or is_defined(program, sample, differentiated=bool(sample.values.zeros)):
         return sample
     longest = max(sample.sizes.values())
     grown = [replace(sample, sizes={**sample.sizes, name: longest}) for name in sample.sizes]
     grown.append(replace(sample, sizes=dict.fromkeys(sample.sizes, longest)))
     fewer = [{n: v for n, v in sample.parameters.items() if n != name} for name in sample.parameters]
     tried = [*grown, *(replace(sample, parameters=left) for left in (*fewer, {}))]
+    if sample.values.zeros:
+        tried = [replace(sample, values=replace(sample.values, zeros=0.0))]
     return next((one for one in tried if is_defined(program, one)), None)

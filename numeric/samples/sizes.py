@@ -24,7 +24,7 @@ LIGHT = 8_000
 LENGTHS = ((64, 65, 63), (16, 17, 15), (8, 9, 7))
 """Multiples of the lengths of tiles and of vector registers, one more, and one less; the longest first."""
 
-LARGE = (257, 320, 191, 131, 65, 33)
+LARGE = (257, 320, 191, 131, 65, 33, 17)
 """Longer than a tile of 64 or 128 and no multiple of it, or a multiple; the first that the work allows is taken."""
 
 Lengths = dict[str, int]
