@@ -80,12 +80,11 @@ PLAN: tuple[Purpose, ...] = (
     Purpose(
         "everything given",
         "optional inputs, parameters and batch entries that are ignored, the third and later ones above all",
-        lambda s: [s.distinct(1)],
+        lambda s: [s.distinct(1), s.distinct(4)],
         leading=((4,),),
         given="all",
         parameters="away",
         core=True,
-        dtypes="each",
     ),
     Purpose(
         "two leading axes",
@@ -121,14 +120,13 @@ PLAN: tuple[Purpose, ...] = (
     Purpose(
         "saturated values",
         "scores that overflow an exponential or are clamped; weights that are 1, or too small to be kept",
-        lambda s: [s.distinct(5)],
+        lambda s: [s.distinct(5), s.distinct(7)],
         values=Values(spread=10.0, visible=0.9),
-        dtypes="each",
     ),
     Purpose(
         "extreme values",
         "one key with all the weight, maxima that come late in a long row, and exponentials that overflow",
-        lambda s: [s.distinct(6), *s.pairs()],
+        lambda s: [s.distinct(6), *s.pairs((37, 67))],
         values=Values(spread=200.0, visible=0.9, positions=-2),
         given="none",
     ),
@@ -141,10 +139,9 @@ PLAN: tuple[Purpose, ...] = (
     Purpose(
         "a large common mean",
         "variances that are differences of large numbers",
-        lambda s: [s.distinct(8)],
+        lambda s: [s.distinct(8), s.distinct(11)],
         values=Values(offset=30.0, positions=2),
         given="none",
-        dtypes="each",
     ),
     Purpose(
         "zeros and whole numbers",

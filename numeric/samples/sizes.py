@@ -15,7 +15,7 @@ from derive.algebra import Axis, Total
 from derive.forward.program import Program
 from numeric.oracle.calls import signature_of
 
-WORK = 40_000
+WORK = 20_000
 """The most products that a sample's definitions form, summed up: a few tenths of a second for the oracle."""
 
 LIGHT = 8_000
@@ -85,9 +85,9 @@ class Sizes:
             least = {other: 2 + (k + turn) % 2 for k, other in enumerate(self.names)}
             yield self._grown({name: LARGE[(turn + self.seed) % 2 :]}, least, work=4 * WORK)
 
-    def pairs(self) -> Iterator[Lengths]:
-        """The two sizes of most definitions longer than a tile of 64 at once, as where blocks of scores are skipped."""
-        wanted = dict(zip(self._square, ((129, 67), (67, 33)), strict=False))
+    def pairs(self, longest: tuple[int, int] = (129, 67)) -> Iterator[Lengths]:
+        """The two sizes of most definitions long at once, as where blocks of scores are skipped."""
+        wanted = {name: (length, length // 2) for name, length in zip(self._square, longest, strict=False)}
         if len(wanted) > 1:
             yield self._grown(wanted, dict.fromkeys(self.names, 2), work=4 * WORK)
 
