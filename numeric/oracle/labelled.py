@@ -66,7 +66,9 @@ def arranged(data: Host, own: Labels, wanted: Labels) -> Host:
     return data.transpose(order)[places]
 
 
-@lru_cache(maxsize=4096)  # few combinations of labels occur, and to compare them takes longer than to move a small array
+@lru_cache(
+    maxsize=4096
+)  # few combinations of labels occur, and to compare them takes longer than to move a small array
 def _arrangement(own: Labels, wanted: Labels) -> tuple[tuple[int, ...], tuple[slice | None, ...]]:
     """The order of an array's dimensions, and where new ones go between them."""
     order = tuple(own.index(label) for label in wanted if label in own)

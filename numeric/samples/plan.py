@@ -126,7 +126,7 @@ PLAN: tuple[Purpose, ...] = (
     Purpose(
         "extreme values",
         "one key with all the weight, maxima that come late in a long row, and exponentials that overflow",
-        lambda s: [s.distinct(6), *s.pairs((37, 67))],
+        lambda s: [s.distinct(6), *s.pairs((19, 67))],
         values=Values(spread=200.0, visible=0.9, positions=-2),
         given="none",
     ),

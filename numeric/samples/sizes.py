@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
+import sympy as sp
+
 from derive.algebra import Axis, Total
 from derive.forward.program import Program
 from numeric.oracle.calls import signature_of
@@ -41,6 +43,7 @@ class Sizes:
         self.seed = seed
         self._terms = _terms(program)
         self._square = _square(program)
+        self._averaged = _averaged(program)
 
     def work(self, sizes: Mapping[str, int]) -> int:
         """How many products the definitions form at these sizes, about."""
@@ -54,7 +57,13 @@ class Sizes:
 
     def small(self, turn: int = 0) -> Lengths:
         """As small as sizes can be that are not 1, neighbours distinct."""
-        return {name: 2 + (k + turn + self.seed) % 3 for k, name in enumerate(self.names)}
+        return self._at_least({name: 2 + (k + turn + self.seed) % 3 for k, name in enumerate(self.names)})
+
+    def _at_least(self, sizes: Lengths) -> Lengths:
+        """Sizes that are averaged over are 3 at least: two numbers less their mean, over their deviation, are ±1, and
+        rounding is all that is left of a gradient.
+        """
+        return {name: max(length, 3) if name in self._averaged else length for name, length in sizes.items()}
 
     def square(self) -> Iterator[Lengths]:
         """All sizes alike, so that a transpose has the right shape: small, and as long as a vector register."""
@@ -82,14 +91,14 @@ class Sizes:
     def large(self) -> Iterator[Lengths]:
         """Each size large by itself, the others small."""
         for turn, name in enumerate(self.names):
-            least = {other: 2 + (k + turn) % 2 for k, other in enumerate(self.names)}
+            least = self._at_least({other: 2 + (k + turn) % 2 for k, other in enumerate(self.names)})
             yield self._grown({name: LARGE[(turn + self.seed) % 2 :]}, least, work=4 * WORK)
 
     def pairs(self, longest: tuple[int, int] = (129, 67)) -> Iterator[Lengths]:
         """The two sizes of most definitions long at once, as where blocks of scores are skipped."""
         wanted = {name: (length, length // 2) for name, length in zip(self._square, longest, strict=False)}
         if len(wanted) > 1:
-            yield self._grown(wanted, dict.fromkeys(self.names, 2), work=4 * WORK)
+            yield self._grown(wanted, self._at_least(dict.fromkeys(self.names, 2)), work=4 * WORK)
 
     def _grown(self, wanted: Mapping[str, Sequence[int]], least: Lengths, first: int = 0, work: int = WORK) -> Lengths:
         """Sizes with the first of the wanted lengths that the work allows, one after another; a size without stays."""
@@ -106,6 +115,12 @@ def _square(program: Program) -> tuple[str, ...]:
     pairs = [tuple(dict.fromkeys(str(a.size) for a in d.axes if a.size.is_Symbol)) for d in program.definitions]
     counted = Counter(pair for names in pairs for pair in combinations(names, 2))
     return max(counted, key=lambda pair: counted[pair], default=())
+
+
+def _averaged(program: Program) -> set[str]:
+    """The sizes that a definition divides by."""
+    powers = (power for d in program.definitions for power in d.value.atoms(sp.Pow))
+    return {str(power.base) for power in powers if power.base.is_Symbol and power.exp == -1}
 
 
 Length = Callable[[Mapping[str, int]], int]
