@@ -250,5 +250,6 @@ def _fitting(program: Program, sample: Sample) -> Sample | None:
     fewer = [{n: v for n, v in sample.parameters.items() if n != name} for name in sample.parameters]
     tried = [*grown, *(replace(sample, parameters=left) for left in (*fewer, {}))]
     if sample.values.zeros:
-        tried = [replace(sample, values=replace(sample.values, zeros=0.0))]
+        regimes = (replace(sample.values, zeros=0.0, positive=positive) for positive in (sample.values.positive, True))
+        tried = [replace(sample, values=values) for values in regimes]
     return next((one for one in tried if is_defined(program, one)), None)

@@ -89,10 +89,11 @@ class Sizes:
             yield self._grown(wanted, self.small(turn), first=turn)
 
     def large(self) -> Iterator[Lengths]:
-        """Each size large by itself, the others small."""
+        """Each size large by itself, the others small; the least of the large lengths whatever the work."""
         for turn, name in enumerate(self.names):
             least = self._at_least({other: 2 + (k + turn) % 2 for k, other in enumerate(self.names)})
-            yield self._grown({name: LARGE[(turn + self.seed) % 2 :]}, least, work=4 * WORK)
+            sizes = self._grown({name: LARGE[(turn + self.seed) % 2 :]}, least, work=4 * WORK)
+            yield {**sizes, name: max(sizes[name], LARGE[-1])}
 
     def pairs(self, longest: tuple[int, int] = (129, 67)) -> Iterator[Lengths]:
         """The two sizes of most definitions long at once, as where blocks of scores are skipped."""

@@ -52,11 +52,12 @@ def test_sizes_are_what_kernels_go_wrong_at(drawn: tuple[str, list[Sample]]) -> 
     assert any(len(set(drawn.values())) == 1 and drawn[sizes[0]] >= 3 for drawn in lengths), "sizes are never equal"
     assert any(max(drawn.values()) >= 131 for drawn in lengths)
     if not looks_up(source):
-        for multiple in (8, 16, 64):
+        for multiple in (8, 16, 64) if len(sizes) < 7 else (8, 16):
             near = {drawn[size] % multiple for drawn in lengths for size in sizes if drawn[size] >= multiple - 1}
             assert {multiple - 1, 0, 1} <= near, f"no multiple of {multiple}, one more or one less: {sorted(near)}"
     work = Sizes(source).work
-    assert all(work(drawn) <= 4 * WORK for drawn in lengths if len(set(drawn.values())) > 1)
+    bounded = (drawn for drawn in lengths if LARGE[-1] not in drawn.values() and len(set(drawn.values())) > 1)
+    assert all(work(drawn) <= 4 * WORK for drawn in bounded)
 
 
 def test_batches_dtypes_and_cotangents_take_turns(drawn: tuple[str, list[Sample]]) -> None:
