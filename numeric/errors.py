@@ -18,3 +18,7 @@ class BackendError(NumericError, RuntimeError):
 
 class InputError(NumericError, ValueError):
     """An input or cotangent has the wrong name, type, dtype or shape."""
+
+
+class KernelError(NumericError, RuntimeError):
+    """A kernel that is examined raises an exception, or returns arrays whose shapes do not fit."""

@@ -12,8 +12,8 @@
 ...     dX = rstd * (g - g.mean(-1, keepdims=True) - n * (g * n).mean(-1, keepdims=True))
 ...     return {"X": dX, "weight": (dY * n).sum(-2), "shift": dY.sum(-2)}
 >>> found = examine(forward, backward, "layer_norm")
->>> all(finding.status == "holds" for finding in found)
-True
+>>> [finding.property for finding in found if finding.status == "fails"]
+[]
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from typing import Any
 import numpy as np
 
 from derive.forward.program import Program
-from numeric.arguments import Arguments, check, split
+from numeric.arguments import Arguments, Shape, check, split
 from numeric.backends import Backend, backend
-from numeric.errors import InputError
+from numeric.errors import InputError, KernelError
 from numeric.findings import Finding, measured
 from numeric.kernels import Kernel, Result
 from numeric.oracle import DEFAULT, MODELS, definitions_of
 from numeric.oracle.calls import signature_of
+from numeric.properties import run_of
 from numeric.properties_attention import properties_for
-from numeric.samples import Sample, on_host
+from numeric.runs import on_host
+from numeric.samples import Sample, Takes, samples_of
 
 Forward = Callable[..., Any]
 Backward = Callable[..., Any]
@@ -60,11 +62,13 @@ class Foreign(Kernel):
         Raises
         ------
         InputError: it does not return the program's outputs.
+        KernelError: it raises an exception, or an output has another shape.
         """
         tensors, parameters = split(self.signature, inputs)
         arguments = check(self.signature, tensors, parameters)
-        returned = self._forward(**tensors, **arguments.parameters)
-        outputs = self._named(returned, [o.name for o in self.signature.outputs], "forward", "outputs")
+        returned = _run("forward", self._forward, **tensors, **arguments.parameters)
+        shapes = {o.name: arguments.shape_of(o.axes) for o in self.signature.outputs}
+        outputs = self._named(returned, shapes, "forward", "outputs")
         return Result(self.program, outputs, {}, backend("numpy"), arguments)
 
     def backward(self, result: Result, cotangents: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,16 +77,20 @@ class Foreign(Kernel):
         Raises
         ------
         InputError: it does not return a gradient for every differentiable input that was given.
+        KernelError: it raises an exception, or a gradient has not the shape of its input.
         """
         assert self._backward is not None
         arriving = {n: cotangents.get(n, np.zeros_like(a)) for n, a in result.outputs.items()}
         given: Arguments = result.arguments
-        returned = self._backward(arriving, **given.tensors, **given.parameters)
-        names = [n for n in self.signature.gradients if n in given.tensors]
-        return self._named(returned, names, "backward", "gradients")
+        returned = _run("backward", self._backward, arriving, **given.tensors, **given.parameters)
+        shapes = {n: tuple(given.tensors[n].shape) for n in self.signature.gradients if n in given.tensors}
+        return self._named(returned, shapes, "backward", "gradients")
 
-    def _named(self, returned: Any, names: Sequence[str], function: str, what: str) -> dict[str, Any]:
-        """What a function returned, by name: a dictionary, a tuple in the program's order, or one array."""
+    def _named(self, returned: Any, names: Mapping[str, Shape], function: str, what: str) -> dict[str, Any]:
+        """What a function returned, by name: a dictionary, a tuple in the program's order, or one array.
+
+        ``names`` have the shapes that are expected.
+        """
         if not isinstance(returned, Mapping):
             several = returned if isinstance(returned, (tuple, list)) else (returned,)
             if len(several) != len(names):
@@ -94,7 +102,20 @@ class Foreign(Kernel):
         missing = [name for name in names if name not in returned]
         if missing:
             raise InputError(f"{self.program}: {function} returned no {', '.join(missing)} among its {what}")
-        return {name: np.asarray(on_host(returned[name])) for name in names}
+        arrays = {name: np.asarray(on_host(returned[name])) for name in names}
+        for name, shape in names.items():
+            if arrays[name].shape != shape:
+                raise KernelError(f"{function} returned {name} with shape {arrays[name].shape}; expected {shape}")
+        return arrays
+
+
+def _run(name: str, function: Callable[..., Any], *arguments: Any, **inputs: Any) -> Any:
+    """What someone's function returns; whatever it raises is an error of the kernel."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*arguments, **inputs)
+    except Exception as error:
+        raise KernelError(f"{name} raised {type(error).__name__}: {error}") from error
 
 
 def examine(
@@ -102,6 +123,7 @@ def examine(
     backward: Backward | None,
     program: Program | str,
     *,
+    takes: Takes | None = None,
     samples: Sequence[Sample] | None = None,
     rounding: str = DEFAULT,
     dtypes: Sequence[str] = ("float32",),
@@ -111,36 +133,41 @@ def examine(
     Parameters
     ----------
     forward: ``forward(**inputs)`` on NumPy arrays, with parameters by name too; gives outputs by name, or a tuple in
-        the program's order. An optional input that it does not take is not given, and an output that a dictionary
-        lacks is not asked for.
+        the program's order. An optional input or a parameter that it does not take is not given, and an output that a
+        dictionary lacks is not asked for.
     backward: ``backward(cotangents, **inputs)``; gives gradients by the names of inputs, or a tuple in their order.
         ``cotangents`` is a dictionary with one for every output. None: only outputs are asked for.
     program: a program or its name.
-    samples: what to run; by default small sizes, and rows of 300, in each of the ``dtypes``, without leading axes: give
-        samples with some to a kernel that takes them for every input.
+    takes: what the kernel has to take: dtypes, how many leading axes, and which inputs have none. By default arrays of
+        the ``dtypes``, and as many leading axes as it runs with and keeps in the shapes of what it returns.
+    samples: what to run, in place of the samples that :func:`numeric.samples.samples_of` makes of any program.
     rounding: what the kernel may round: "exact dtype", "float32 inside" or "FlashAttention"
         (:data:`numeric.oracle.MODELS`).
+    dtypes: of real inputs, where ``takes`` is not given.
 
     Returns
     -------
-    A finding for each property: whether it holds, the worst error in units of what rounding may cause, and where.
+    A finding for each property: whether it holds, the worst error in units of what rounding may cause, and where. A
+    kernel that raises an exception at a sample, or returns arrays of other shapes, fails there.
+
+    Raises
+    ------
+    InputError: results are not those of the program, or there is no such rounding model.
     """
     if rounding not in MODELS:
         raise InputError(f"there is no rounding model {rounding!r}; there are {', '.join(MODELS)}")
     source = definitions_of(program)
-    if not _takes(forward, "anything at all"):
-        source = source.without(*(name for name in source.optional if not _takes(forward, name)))
-    chosen = list(samples) if samples is not None else _samples(source, dtypes)
-    source = _returning(forward, source, chosen[0])
-    kernel, device = Foreign(forward, backward, source, rounding), _numpy()
-    return [measured(kernel, device, p.name, "checked", p.body, chosen) for p in properties_for(kernel)]
+    source = source.without(*(name for name in source.optional if not _has(forward, name)))
+    device = backend("numpy")
+    plain = samples[0] if samples else next(samples_of(source, Takes(tuple(dtypes), leading=(0,))))
+    source = _returning(forward, source, plain)
+    kernel = Foreign(forward, backward, source, rounding)
+    if samples is None:
+        samples = list(samples_of(source, takes or _taken(kernel, forward, plain, dtypes)))
+    return [measured(kernel, device, prop, samples) for prop in properties_for(kernel)]
 
 
-def _numpy() -> Backend:
-    return backend("numpy")
-
-
-def _takes(function: Forward, name: str) -> bool:
+def _has(function: Forward, name: str) -> bool:
     """Whether a function has a parameter of that name, or takes any."""
     parameters = inspect.signature(function).parameters
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -148,7 +175,10 @@ def _takes(function: Forward, name: str) -> bool:
 
 def _returning(forward: Forward, source: Program, sample: Sample) -> Program:
     """The program with the outputs that a dictionary names."""
-    returned = forward(**sample.inputs(signature_of(source)), **sample.parameters)
+    try:
+        returned = _run("forward", forward, **sample.inputs(signature_of(source)), **sample.parameters)
+    except KernelError:
+        return source  # every finding will say so
     if not isinstance(returned, Mapping):
         return source
     names = [o.name for o in source.outputs if o.name in returned]
@@ -157,17 +187,30 @@ def _returning(forward: Forward, source: Program, sample: Sample) -> Program:
     return source if len(names) == len(source.outputs) else source.returning(*names)
 
 
-def _samples(source: Program, dtypes: Sequence[str]) -> list[Sample]:
-    """Small sizes that are pairwise distinct, with and without optional inputs; then long rows."""
-    names = signature_of(source).sizes
-    found = []
-    for dtype in dtypes:
-        for seed in range(3):
-            sizes = {name: 3 + (seed + 2 * k) % (len(names) + 2) for k, name in enumerate(names)}
-            given = tuple(source.optional) if seed == 1 else ()
-            found.append(Sample(source.name, sizes, (), dtype, seed, given))
-        if 1 < len(names) <= 5:
-            for longest in names[:3]:
-                sizes = {name: 300 if name == longest else 5 + k for k, name in enumerate(names)}
-                found.append(Sample(source.name, sizes, (), dtype, 7))
-    return found
+LEADING = (11, 13)
+"""Leading axes that a kernel is tried with: longer than the sizes beside them, so that none is taken for another."""
+
+
+def _taken(kernel: Foreign, forward: Forward, plain: Sample, dtypes: Sequence[str]) -> Takes:
+    """What a kernel is found to take: leading axes of every input, or else of those that have the first axis.
+
+    What it computes there is not looked at.
+    """
+    parameters = tuple(p.name for p in kernel.source.parameters if _has(forward, p.name))
+    first = next(spec.axes[0] for spec in kernel.signature.inputs if spec.axes)
+    weights = tuple(spec.name for spec in kernel.signature.inputs if first not in spec.axes)
+    for shared in ((), weights):
+        tried = replace(plain, own_leading=dict.fromkeys(shared, ()))
+        found = tuple(k for k in (1, 2) if _runs(kernel, replace(tried, leading=LEADING[:k])))
+        if found:
+            break
+    without = (0,) if not found or _runs(kernel, plain) else ()
+    return Takes(tuple(dtypes), (*without, *found), shared if found else (), parameters=parameters)
+
+
+def _runs(kernel: Foreign, sample: Sample) -> bool:
+    try:
+        run_of(kernel, backend("numpy"), sample)
+    except KernelError:
+        return False
+    return True

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from numeric.backends import Backend
+from numeric.errors import KernelError
 from numeric.kernels import Kernel
-from numeric.properties import LIMIT, Body
+from numeric.properties import LIMIT, Property
 from numeric.samples import Sample
 
 Status = Literal["holds", "fails", "not measured"]
@@ -33,26 +34,22 @@ class Finding:
     seed: int | None = None
 
 
-def measured(
-    kernel: Kernel, device: Backend, name: str, evidence: str, body: Body, samples: Iterable[Sample]
-) -> Finding:
-    """The worst scaled error of a property's body over samples, and where it was reached."""
-    worst, where = -1.0, ""
-    for sample in samples:
-        error = body(kernel, device, sample)
+def measured(kernel: Kernel, device: Backend, prop: Property, samples: Iterable[Sample]) -> Finding:
+    """The worst scaled error of a property over the samples that are asked about it, and where it was reached."""
+    name, worst, where = prop.name, -1.0, ""
+    for sample in filter(prop.asks, samples):
+        try:
+            error = prop.body(kernel, device, sample)
+        except KernelError as broken:
+            return Finding(kernel.program, name, device.name, "checked", "fails", float("inf"), f"{sample}: {broken}")
         if error is None:
             continue  # the property says nothing about this sample
         error = float("inf") if error != error else error  # NaN is no small error
         if error >= worst:
-            worst, where = error, place(sample)
+            worst, where = error, str(sample)
     if worst < 0:
         return Finding(
             kernel.program, name, device.name, "", "not measured", None, f"{name}: no sample that it speaks of"
         )
     holds = worst <= LIMIT
-    return Finding(kernel.program, name, device.name, evidence, "holds" if holds else "fails", worst, where)
-
-
-def place(sample: Sample) -> str:
-    """Which sample it is, in words."""
-    return f"{sample.dtype}, sizes {dict(sample.sizes)}, seed {sample.seed}"
+    return Finding(kernel.program, name, device.name, "checked", "holds" if holds else "fails", worst, where)

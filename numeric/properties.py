@@ -20,7 +20,7 @@ import numpy as np
 from derive.forward.program import Program
 from numeric.arguments import ACCUMULATION
 from numeric.backends import Backend
-from numeric.kernels import Kernel, load
+from numeric.kernels import Kernel, Result, load
 from numeric.oracle import (
     DEFAULT,
     Exact,
@@ -32,7 +32,8 @@ from numeric.oracle import (
     scaled_error,
     together,
 )
-from numeric.samples import Arrays, Run, Sample, run
+from numeric.runs import Arrays, Run, on_host, run
+from numeric.samples import Sample
 
 LIMIT = 2.0
 """Correct kernels stay below 1; a second unit is margin."""
@@ -42,13 +43,22 @@ Body = Callable[[Kernel, Backend, Sample], "float | None"]
 
 @dataclass(frozen=True)
 class Property:
-    """A named statement about a kernel, and the body that measures how far it is from holding."""
+    """A named statement about a kernel, and the body that measures how far it is from holding.
+
+    of_products: it speaks of scores that are products. of_gradients: it speaks of gradients. everywhere: it is asked at
+    every sample, and not at those of the core alone.
+    """
 
     name: str
     statement: str
     body: Body
     of_products: bool = False
     of_gradients: bool = False
+    everywhere: bool = False
+
+    def asks(self, sample: Sample) -> bool:
+        """Whether a sample is asked about it: those that are made for one end are asked about results alone."""
+        return self.everywhere or sample.core
 
 
 class Registry:
@@ -58,14 +68,20 @@ class Registry:
         self.properties: list[Property] = []
 
     def __call__(
-        self, name: str, statement: str, *, of_products: bool = False, of_gradients: bool = False
+        self,
+        name: str,
+        statement: str,
+        *,
+        of_products: bool = False,
+        of_gradients: bool = False,
+        everywhere: bool = False,
     ) -> Callable[[Body], Body]:
-        """Register the decorated body under a name, and whether it speaks of scores that are products, of gradients."""
+        """Register the decorated body under a name; the flags are those of :class:`Property`."""
 
         def register(body: Body) -> Body:
             if any(p.name == name for p in self.properties):
                 raise ValueError(f"property {name!r} is registered twice")
-            self.properties.append(Property(name, statement, body, of_products, of_gradients))
+            self.properties.append(Property(name, statement, body, of_products, of_gradients, everywhere))
             return body
 
         return register
@@ -116,11 +132,26 @@ def exactly(holds: Any) -> float:
     return 0.0 if holds else float("inf")
 
 
+def begun(kernel: Kernel, device: Backend, sample: Sample) -> tuple[Result, Arrays]:
+    """A sample's forward call, and its cotangents on the device."""
+    result = kernel.forward(**_moved(device, sample.inputs(kernel.signature)), **sample.parameters)
+    return result, _moved(device, sample.output_cotangents(result))
+
+
+def _moved(device: Backend, arrays: Arrays) -> Arrays:
+    return {n: device.xp.asarray(a) for n, a in arrays.items()}
+
+
+def _copied(arrays: Arrays) -> Arrays:
+    """Arrays as they are now, on the host."""
+    return {n: np.array(on_host(a)) for n, a in arrays.items()}
+
+
 def _same_bits(left: Arrays, right: Arrays) -> bool:
     return left.keys() == right.keys() and all(left[n].tobytes() == right[n].tobytes() for n in left)
 
 
-@any_program("outputs equal the definitions", "forward(inputs) is the value of the definitions")
+@any_program("outputs equal the definitions", "forward(inputs) is the value of the definitions", everywhere=True)
 def outputs_are_exact(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """Every output against the definitions, evaluated in more digits than any kernel has."""
     return output_error(kernel, *made_by(kernel, device, sample))
@@ -130,6 +161,7 @@ def outputs_are_exact(kernel: Kernel, device: Backend, sample: Sample) -> float:
     "gradients equal the chain rule",
     "backward(cotangents) is what the bare chain rule gives through the forward definitions",
     of_gradients=True,
+    everywhere=True,
 )
 def gradients_are_exact(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """Every gradient against the chain rule through the forward definitions, which knows nothing of any derivation."""
@@ -182,6 +214,31 @@ def deterministic(kernel: Kernel, device: Backend, sample: Sample) -> float:
     return exactly(_same_bits(first.outputs, second.outputs) and _same_bits(first.gradients, second.gradients))
 
 
+@any_program("backward may be called again", "backward(result, …) gives the same bits each time", of_gradients=True)
+def backward_again(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Backward three times on one result: with some cotangents, with others, and with the first ones again."""
+    result, arriving = begun(kernel, device, sample)
+    first = _copied(kernel.backward(result, arriving))
+    kernel.backward(result, {n: -a for n, a in arriving.items()})
+    return exactly(_same_bits(first, _copied(kernel.backward(result, arriving))))
+
+
+@any_program("calls leave other calls alone", "inputs, cotangents and results stay as they are in later calls")
+def calls_are_apart(kernel: Kernel, device: Backend, sample: Sample) -> float:
+    """Everything that a call was given or gave, before and after a call on other inputs of the same shapes."""
+    moved = _moved(device, sample.inputs(kernel.signature))
+    before = _copied(moved)
+    result = kernel.forward(**moved, **sample.parameters)
+    given = _moved(device, sample.output_cotangents(result))
+    arrays = {"inputs": moved, "cotangents": given, "outputs": result.outputs}
+    kept = {"inputs": before, "cotangents": _copied(given), "outputs": _copied(result.outputs)}
+    if kernel.signature.gradients:
+        arrays["gradients"] = kernel.backward(result, given)
+        kept["gradients"] = _copied(arrays["gradients"])
+    run_of(kernel, device, replace(sample, seed=sample.seed + 1))
+    return exactly(all(_same_bits(kept[name], _copied(arrays[name])) for name in arrays))
+
+
 @any_program("layout does not matter", "reversed, interleaved and read-only views give the same, and are not written")
 def layout_does_not_matter(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """Inputs and cotangents as views of other arrays."""
@@ -215,7 +272,7 @@ tangents = Registry()
 @tangents("tangents and gradients are adjoint", "⟨u, J v⟩ = ⟨Jᵀ u, v⟩ for random u and v")
 def adjoint(kernel: Kernel, device: Backend, sample: Sample) -> float:
     """The tangents that a kernel computes, against the gradients that its program's own kernel computes."""
-    made, exact = made_by(kernel, device, sample)
+    made, exact = made_by(kernel, device, replace(sample, cotangents=None))
     base = load(kernel.program.removesuffix("_tangent"), device.name)
     arriving = {o.name: made.cotangents[o.name] for o in base.signature.outputs}
     pulled = run(base, device, _with_neutral(base, made.inputs), arriving, made.parameters)

@@ -30,7 +30,8 @@ from numeric.properties import (
     source_of,
     tangents,
 )
-from numeric.samples import Arrays, Run, Sample, run
+from numeric.runs import Arrays, Run, run
+from numeric.samples import Sample
 from numeric.signature import Signature
 
 attention = Registry()

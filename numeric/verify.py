@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 from derive.errors import AlgebraError
 from derive.lower import dense
@@ -37,12 +37,12 @@ from numeric.arguments import ACCUMULATION
 from numeric.backends import NAMES, Backend, backend, cupy_missing
 from numeric.derivations import derivation_of
 from numeric.findings import Finding as Finding
-from numeric.findings import Status, measured, place
+from numeric.findings import Status, measured
 from numeric.kernels import Kernel, load
 from numeric.oracle import enclosures
 from numeric.properties import LIMIT, rounding_of, run_of, source_of
 from numeric.properties_attention import properties_for
-from numeric.samples import Sample, dtype
+from numeric.samples import Sample, Takes, dtype, samples_of
 
 SEEDS = range(3)
 BALLS = "results lie in rigorous balls"
@@ -196,10 +196,11 @@ def _numeric(name: str, chosen: str, rigorous: bool) -> Iterator[Check]:
         yield Check(name, "all properties", chosen, lambda: missing)
         return
     kernel, device = load(name), backend(chosen)
+    drawn = cache(partial(samples, kernel, device))  # once for all properties, when the first is asked about
     for prop in properties_for(kernel):
 
         def measure(prop=prop) -> Finding:  # type: ignore[no-untyped-def]
-            return measured(kernel, device, prop.name, "checked", prop.body, samples(kernel, device))
+            return measured(kernel, device, prop, drawn())
 
         yield Check(name, prop.name, chosen, measure)
     if rigorous:
@@ -207,43 +208,29 @@ def _numeric(name: str, chosen: str, rigorous: bool) -> Iterator[Check]:
 
 
 def _bounded(kernel: Kernel, device: Backend) -> Finding:
-    """Every entry of every result within the limit of a rigorous ball around its exact value, in every dtype.
+    """Every entry of every result of core samples within the limit of a rigorous ball around its exact value.
 
     Told is the largest deviation in the widest dtype, or the worst where something is wrong.
     """
     program, found = kernel.program, []
     try:
-        for sample in samples(kernel, device):
+        for sample in (s for s in samples(kernel, device) if s.core):
             made, source = run_of(kernel, device, sample), source_of(kernel)
             found += [(sample, close) for close in enclosures(source, made, rounding_of(kernel))]
     except AlgebraError as reason:
         return Finding(program, BALLS, device.name, "", "not measured", None, str(reason))
     at, worst = max(found, key=lambda pair: pair[1].error)
     if worst.error > LIMIT:
-        return Finding(program, BALLS, device.name, "bounded", "fails", worst.error, f"{worst} ({place(at)})")
+        return Finding(program, BALLS, device.name, "bounded", "fails", worst.error, f"{worst} ({at})")
     widest = [close for sample, close in found if sample.dtype == found[0][0].dtype]
     largest = max(widest, key=lambda close: close.deviation)
     told = replace(largest, radius=max(close.radius for close in widest))
     return Finding(program, BALLS, device.name, "bounded", "holds", worst.error, f"{told} ({found[0][0].dtype})")
 
 
-def samples(kernel: Kernel, device: Backend) -> Iterator[Sample]:
-    """Every dtype, with and without the optional inputs; sizes that are pairwise distinct, or from seed to seed.
-
-    A program of many sizes has small ones: its arrays have the product of several, and the oracle computes every entry.
-    """
-    names = kernel.signature.sizes
-    optional = [s.name for s in kernel.signature.inputs if s.optional]
-    for position, storage in enumerate(dtypes(device)):
-        for seed in SEEDS:
-            if len(names) > 4:
-                sizes = {n: 2 + (k + seed * (k % 2 + 1)) % 3 for k, n in enumerate(names)}
-            else:
-                sizes = {n: 2 + (seed + 2 * k) % (len(names) + 2) for k, n in enumerate(names)}
-                repeated = [v for v in sizes.values() if list(sizes.values()).count(v) > 1]
-                sizes = {n: v + (k if v in repeated else 0) for k, (n, v) in enumerate(sizes.items())}
-            given = tuple(n for k, n in enumerate(optional) if (seed + position) >> k & 1)
-            yield Sample(kernel.program, sizes, (2,) if seed else (), storage, seed, given)
+def samples(kernel: Kernel, device: Backend) -> list[Sample]:
+    """The samples of one of this project's kernels, in every dtype that a device computes."""
+    return list(samples_of(source_of(kernel), Takes(tuple(dtypes(device)), broadcasts=True)))
 
 
 def dtypes(device: Backend) -> list[str]:

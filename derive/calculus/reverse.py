@@ -29,6 +29,7 @@ from derive.algebra import (
     free_axes,
     fresh,
     from_terms,
+    is_bound,
     terms_of,
 )
 from derive.algebra.fold import Equations
@@ -168,8 +169,12 @@ class _Reverse:
         return written
 
     def _vanishing(self, value: sp.Expr) -> Iterator[tuple[Total, str]]:
-        """The sums in a value that are 0 by definition, such as Σ (x − mean), and what they sum."""
-        for total in sorted(value.atoms(Total), key=sp.default_sort_key):
+        """The sums in a value that are 0 by definition, such as Σ (x − mean), and what they sum.
+
+        One that depends on the axis of a sum around it is not taken out of that.
+        """
+        whole = (total for total in value.atoms(Total) if not any(map(is_bound, free_axes(total))))
+        for total in sorted(whole, key=sp.default_sort_key):
             body, axes = total.open()
             if isinstance(body, Entry) and self._sums_to_zero(body, axes):
                 yield total, str(body.tensor.name)

@@ -17,7 +17,7 @@ from numeric.oracle.objects import Balls
 from numeric.oracle.results import Exact, worst
 from numeric.oracle.rounding import DEFAULT
 from numeric.oracle.runs import ORACLE, definitions_of
-from numeric.samples import Run
+from numeric.runs import Run
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Mask:
         return Mask(self.data, tuple(names.get(label, label) for label in self.labels))
 
 
+@lru_cache(maxsize=4096)
 def union(*labels: Labels) -> Labels:
     """All labels, each once, in the order in which they come."""
     return tuple(dict.fromkeys(label for own in labels for label in own))
@@ -60,8 +62,17 @@ def arranged(data: Host, own: Labels, wanted: Labels) -> Host:
     """A view with its dimensions in the wanted order, of length 1 where the array does not have a label."""
     if own == wanted:
         return data
-    moved = data.transpose([own.index(label) for label in wanted if label in own])
-    return moved[tuple(slice(None) if label in own else None for label in wanted)]
+    order, places = _arrangement(own, wanted)
+    return data.transpose(order)[places]
+
+
+@lru_cache(
+    maxsize=4096
+)  # few combinations of labels occur, and to compare them takes longer than to move a small array
+def _arrangement(own: Labels, wanted: Labels) -> tuple[tuple[int, ...], tuple[slice | None, ...]]:
+    """The order of an array's dimensions, and where new ones go between them."""
+    order = tuple(own.index(label) for label in wanted if label in own)
+    return order, tuple(slice(None) if label in own else None for label in wanted)
 
 
 def spread(array: Labelled, labels: Labels, sizes: Sizes) -> Labelled:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -245,13 +246,19 @@ def _length(pair: tuple[Array, Array], parts: Sequence[Array], todo: set[Label],
 
 def _matrix_product(matmul: Any, left: Labelled, right: Labelled, over: Labels) -> Labelled:
     """Two arrays as stacks of matrices: stacked along what both have and keep, multiplied along what is summed."""
-    stack = tuple(label for label in left.labels if label in right.labels and label not in over)
-    rows = tuple(label for label in left.labels if label not in right.labels)
-    columns = tuple(label for label in right.labels if label not in left.labels)
+    stack, rows, columns = _sides(left.labels, right.labels, over)
     one = _as_matrices(left, stack, rows, over)
     other = _as_matrices(right, stack, over, columns)
     shape = (*_lengths(left, stack), *_lengths(left, rows), *_lengths(right, columns))
     return Labelled(matmul(one, other).reshape(shape), (*stack, *rows, *columns))
+
+
+@lru_cache(maxsize=4096)
+def _sides(left: Labels, right: Labels, over: Labels) -> tuple[Labels, Labels, Labels]:
+    """The labels that two arrays have in common and keep, and those that each has alone."""
+    common = tuple(label for label in left if label in right and label not in over)
+    rows = tuple(label for label in left if label not in right)
+    return common, rows, tuple(label for label in right if label not in left)
 
 
 def _as_matrices(array: Labelled, stack: Labels, rows: Labels, columns: Labels) -> Host:

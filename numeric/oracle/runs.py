@@ -22,8 +22,8 @@ from numeric.oracle.results import Exact, ExactRun, Sampled
 from numeric.oracle.rounding import Rounding
 from numeric.oracle.units import DIRECTIONS, Samples, root_mean_square, samples
 
-KEPT = 32
-"""How many exact results are kept: those of a sample of every dtype and seed of one program, and some more."""
+KEPT = 128
+"""How many exact results are kept: those of all samples of one program, and of what properties make of them."""
 
 MEMORY = 2**29
 """How many bytes of results are kept at most, the last one apart."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from numeric.samples import Sample
+from numeric.samples import Sample, Values
 from numeric.signature import Signature
 
 MAIN_SIZES = st.permutations((3, 4, 5, 6))
@@ -30,6 +30,5 @@ def samples(draw: st.DrawFn, signature: Signature, dtypes: tuple[str, ...]) -> S
         given=tuple(draw(st.lists(st.sampled_from(optional), unique=True))) if optional else (),
         parameters=parameters,
         cotangents=tuple(draw(st.lists(st.sampled_from(outputs), unique=True, min_size=1))),
-        visible=draw(st.sampled_from((0.3, 0.7))),
-        spread=draw(st.sampled_from((0.1, 1.0, 8.0))),
+        values=Values(visible=draw(st.sampled_from((0.3, 0.7))), spread=draw(st.sampled_from((0.1, 1.0, 8.0)))),
     )

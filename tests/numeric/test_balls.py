@@ -17,7 +17,8 @@ from numeric.oracle import Enclosure, ball_run, enclosures, exact_run
 from numeric.oracle.functions import evaluated
 from numeric.oracle.objects import Balls
 from numeric.properties import LIMIT, run_of
-from numeric.samples import Run, Sample, run
+from numeric.runs import Run, run
+from numeric.samples import Sample
 
 pytest.importorskip("flint", reason="python-flint is not installed; install backprove[test]")
 

@@ -13,7 +13,7 @@ from numeric.backends import backend
 from numeric.findings import measured
 from numeric.kernels import Kernel, Result
 from numeric.oracle import exact_run, scaled_error
-from numeric.properties import LIMIT, any_program
+from numeric.properties import LIMIT, Property, any_program
 from numeric.properties_attention import properties_for
 from numeric.samples import Sample
 
@@ -148,7 +148,7 @@ def _fails(error: float | None) -> bool:
 def test_a_property_that_speaks_of_no_sample_is_not_measured_and_nan_is_no_small_error() -> None:
     """Neither is a success: an empty check, and an error that compares as smaller than nothing."""
     kernel, device = numeric.load("softmax_rows"), backend("numpy")
-    silent = measured(kernel, device, "silent", "checked", lambda *_: None, SAMPLES)
+    silent = measured(kernel, device, Property("silent", "", lambda *_: None), SAMPLES)
     assert (silent.status, silent.evidence) == ("not measured", "")
-    broken = measured(kernel, device, "broken", "checked", lambda *_: float("nan"), SAMPLES)
+    broken = measured(kernel, device, Property("broken", "", lambda *_: float("nan")), SAMPLES)
     assert (broken.status, broken.error) == ("fails", float("inf"))

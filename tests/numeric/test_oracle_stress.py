@@ -9,7 +9,7 @@ import numeric
 from numeric.backends import backend
 from numeric.oracle import exact_run, ratios
 from numeric.properties import run_of
-from numeric.samples import Sample
+from numeric.samples import Sample, Values
 from numeric.verify import dtypes
 
 UNDEFINED = ("adaptive_span_attention", "block_sparse_attention")
@@ -29,7 +29,9 @@ def drawn(seed: int) -> Sample:
     given = tuple(s.name for s in signature.inputs if s.optional and rng.random() < 0.4)
     leading = () if rng.random() < 0.6 else (2,)
     storage, spread = rng.choice(dtypes(backend("numpy"))), rng.choice([0.1, 1, 1, 3])
-    return Sample(name, sizes, leading, str(storage), int(rng.integers(2**30)), given, spread=float(spread))
+    return Sample(
+        name, sizes, leading, str(storage), int(rng.integers(2**30)), given, values=Values(spread=float(spread))
+    )
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -14,7 +14,7 @@ from derive.calculus import backward
 from derive.forward import program as forward_program
 from derive.proof import interpret
 from numeric.backends import Backend
-from numeric.samples import on_host
+from numeric.runs import on_host
 from tests.numeric.reference import Reference, attention_reference
 
 TOLERANCE = {"float64": 1e-13, "float32": 2e-6, "float16": 4e-3, "bfloat16": 3e-2}
