@@ -31,12 +31,13 @@ def _hidden_at_the_cap(value: sp.Expr) -> sp.Expr:
     cap = sp.Symbol("cap", real=True)
 
     def rule(expr: sp.Expr) -> sp.Expr:
-        scores = [f.args[0] for f in sp.Mul.make_args(expr) if isinstance(f, sp.exp)]
-        gates = [f for f in sp.Mul.make_args(expr) if is_gate(f)]
+        factors = sp.Mul.make_args(expr)
+        scores = [f.args[0] for f in factors if isinstance(f, sp.exp)]
+        gates = [f for f in factors if is_gate(f)]
         if not (isinstance(expr, sp.Mul) and scores and gates):
             return expr
-        gate = sp.Mul(*gates)
-        return expr / gate / sp.exp(scores[0]) * sp.exp(gate * (scores[0] + cap) - cap)
+        rest = sp.Mul(*(f for f in factors if f not in gates))
+        return rest / sp.exp(scores[0]) * sp.exp(sp.Mul(*gates) * (scores[0] + cap) - cap)
 
     return rewrite(value, rule)
 
