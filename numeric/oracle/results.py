@@ -48,9 +48,9 @@ class Exact:
         return np.asarray(SCALE * np.hypot(spread, stored * self.stored) + small)
 
     def deviation(self, computed: Host) -> Host:
-        """How far computed numbers are from exact ones, entry by entry; infinite where one is finite and not the other.
+        """How far computed numbers are from exact ones, entry by entry; infinite where no computed number is right.
 
-        What is too large for the dtype of the computed numbers is infinite there.
+        An infinite one stands for all that are too large for its dtype: it is as far as the nearest of them.
         """
         if computed.shape != self.shape:
             raise ValueError(f"shapes differ: {computed.shape} and {self.shape}")
@@ -61,9 +61,9 @@ class Exact:
         got = computed.astype(np.longdouble)
         with np.errstate(invalid="ignore"):
             apart = np.abs(got - self.value).astype(float)
-            over = np.isinf(got) & (self.value * np.sign(got) > largest(computed.dtype.name))
-        equal = (got == self.value) | over
-        return np.where(equal, 0.0, np.where(np.isfinite(got) & np.isfinite(self.value), apart, np.inf))
+            beyond = np.maximum(largest(computed.dtype.name) - self.value * np.sign(got), 0).astype(float)
+        apart = np.where(np.isinf(got), beyond, np.where(np.isfinite(got), apart, np.inf))
+        return np.where(got == self.value, 0.0, np.where(np.isfinite(self.value), apart, np.inf))
 
     def weighted(self, weights: Host, axis: int | tuple[int, ...]) -> Exact:
         """The sums of entries times weights along axes of the caller's array; weights broadcast to it.
