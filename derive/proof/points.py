@@ -122,6 +122,9 @@ PARAMETERS = 5
 USUAL = (0, 1, 2, 4, 8)
 """What is added to their defaults in turn after that, until no index lies outside of a tensor."""
 
+FAILURES = 40
+"""How often inputs are drawn at most that a later stretch of definitions finds no roots for."""
+
 ROOTS = 64
 """How often real parameters are drawn at most, until those that stand under a root have one."""
 
@@ -203,18 +206,18 @@ class _Drawing:
 
     def inputs(self) -> dict[str, Nested]:
         """All inputs, in stretches."""
-        stretches, at, tries = _stretches(self.program), 0, 0
+        stretches, at, failures = _stretches(self.program), 0, 0
         starts: list[int] = []
         while at < len(stretches):
             del starts[at:]
             starts.append(len(self.roots.place))
             stretch = stretches[at]
             if self._drawn_well(stretch, starts[at]):
-                at, tries = at + 1, 0
+                at += 1
                 continue
             self.roots.forget(starts[at])
-            tries += 1
-            if tries > 3 or not self.patient:
+            failures += 1
+            if (at == 0 and failures > 3) or failures > FAILURES or not self.patient:
                 raise UndefinedError("no random point was found at which every root and quotient exists")
             at = max(at - 1, 0)
             self.roots.forget(starts[at])
@@ -222,7 +225,7 @@ class _Drawing:
 
     def _drawn_well(self, stretch: _Stretch, start: int) -> bool:
         """Draw a stretch's inputs until everything exists; False if that takes too many tries."""
-        roots, free, everything = self.roots, set[int](), True
+        roots, free, everything, missed = self.roots, set[int](), True, set[int]()
         for tries in range(1, 200 if self.patient else 12):
             roots.forget(start)
             if everything:
@@ -233,6 +236,9 @@ class _Drawing:
             except NoRootError as missing:
                 if missing.radicand in self.variables:
                     raise
+                if missing.radicand in missed:
+                    return False  # it depends on nothing that is drawn here
+                missed.add(missing.radicand)
                 free.add(missing.place)
                 everything = tries % 50 == 0
             except UndefinedError:
