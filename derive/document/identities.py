@@ -9,7 +9,7 @@ from derive.document.evidence import settled
 from derive.errors import ProofError
 from derive.forward import names
 from derive.printers.derivation import plain
-from derive.proof import checker, terms
+from derive.proof import checker, statements, terms, text
 from derive.proof.rules import RULES
 from derive.proof.statements import Identity
 from derive.proof.verdict import Verdict
@@ -57,7 +57,11 @@ def _head(rows: Sequence[Row]) -> Iterator[str]:
 
 def _trusted() -> Iterator[str]:
     """What somebody has to believe who believes the proofs, counted."""
-    base, around = (Path(str(module.__file__)).read_text(encoding="utf-8").count("\n") for module in (checker, terms))
+    base, *others = (
+        Path(str(module.__file__)).read_text(encoding="utf-8").count("\n")
+        for module in (checker, terms, statements, text)
+    )
+    around = sum(others)
     yield "## What you have to trust"
     yield ""
     yield "`backprove prove --format json > proofs.json` writes every statement with its definitions, its premises"
@@ -67,12 +71,16 @@ def _trusted() -> Iterator[str]:
     yield ""
     yield f"- `derive/proof/checker.py`, {base} lines, and Python's standard library: no SymPy, nothing else of this"
     yield "  project;"
-    yield f"- that the definitions in the file are the program's: `derive/proof/terms.py`, {around} lines, writes them,"
-    yield "  and the file can be read;"
+    yield "- that the file says what the program and this page say: `derive/proof/statements.py` and `terms.py` write"
+    yield f"  definitions, premises and claims as terms, and `text.py` prints those terms, {around} lines; the checker"
+    yield "  reads terms alone, and no text;"
+    yield "- what the file assumes: its premises, which in a file of somebody else's may contradict each other, and"
+    yield "  which tensors hold integers, or 0 and 1;"
     yield "- that a program's gradients are those of its definitions: `backprove verify` asks dual numbers about that."
     yield ""
-    yield "The prover, canonical forms and SymPy's own simplifications are not among them: what they get wrong, the"
-    yield "checker does not accept. `backprove prove --recheck` runs it on the whole catalogue."
+    yield "The prover, canonical forms and SymPy's simplifications in a proof are not among them: what they get wrong,"
+    yield "the checker does not accept. What a definition is before it is written down, SymPy decides: x/x is 1 there."
+    yield "`backprove prove --recheck` runs the checker on the whole catalogue."
     yield ""
 
 
@@ -84,7 +92,8 @@ def _rules() -> Iterator[str]:
     yield "## What a step may do"
     yield ""
     yield "Between steps only the normal form of sums of products counts: orders, brackets and names of summed"
-    yield "positions do not. A step replaces instances of one of these:"
+    yield "positions do not; 1/(xy) is 1/x · 1/y, a 0/1 factor is its square, Σ 1 is the size, and comparisons of"
+    yield "integers have one spelling. A step replaces instances of one of these:"
     yield ""
     yield "| rule | says | may be used if |"
     yield "|---|---|---|"

@@ -1,10 +1,10 @@
 """A checker of proofs: it reads what ``backprove prove --format json`` writes, and accepts it or says which step fails.
 
-One file, the standard library, nothing else of the project: ``python checker.py proofs.json``. A proof turns the
-difference of two sides into 0. A step replaces instances of a rule below: *before − after = Σ over · times · (left −
-right)*, which is compared in the normal form of a commutative ring with finite sums over named positions: orders and
-names do not count, a sum of what does not depend on its position is its size times that, and 0/1 factors are their own
-squares. Functions are total: 1/0 and roots of negative numbers are 0, so that 1/(x y) = 1/x · 1/y for all x and y.
+``python checker.py proofs.json`` needs this file and the standard library. A proof turns the difference of two sides
+into 0. A step replaces instances of a rule below: *before − after = Σ over · times · (left − right)*, compared in the
+normal form of a commutative ring with finite sums over named positions: orders and names do not count, Σ of what does
+not depend on its position is its size times that, 0/1 factors are their own squares. Functions are total: 1/0 and roots
+of negative numbers are 0, so that 1/(x y) = 1/x · 1/y for all x and y.
 
 Terms are JSON: ``2``, ``"1/3"``; ``["var", i]`` a position, ``["size", n]``, ``["int", p]``, ``["real", s]``;
 ``["at", T, i, j]``; ``["+", …]``, ``["*", …]``, ``["^", x, "1/2"]``; ``["sum", [[k, n]], x]``; ``["delta", i, j]`` and
@@ -14,6 +14,7 @@ Terms are JSON: ``2``, ``"1/3"``; ``["var", i]`` a position, ``["size", n]``, ``
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ Number = int | Fraction
 Mono = tuple[tuple[tuple[str, "Poly"], ...], frozenset[tuple[Atom, int]]]  # Σ over positions "_1", "_2" … of a product
 Scope = Mapping[str, "Poly"]  # the positions that may be mentioned, with their sizes
 Sides = tuple["Poly", "Poly"]
-MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 _serial = count()
 
 
@@ -63,14 +64,14 @@ class Poly:
         if ONE in (self, other):
             return other if self == ONE else self
         both = [(*opened(m), *opened(n), c * d) for m, c in self.terms for n, d in other.terms]
-        return total(t for x, a, y, b, c in both for t in closed([*x, *y], [*a, *b], c).terms)
+        return total(t for x, a, y, b, c in both for t in _closed([*x, *y], [*a, *b], c).terms)
 
     def __pow__(self, exponent: int) -> Poly:
         return reduce(Poly.__mul__, [self if exponent > 0 else self.inverse()] * abs(exponent), ONE)
 
     def summed(self, bound: Bound) -> Poly:
         parts = ((*opened(m), c) for m, c in self.terms)
-        return total(t for x, a, c in parts for t in closed([*bound, *x], a, c).terms) if bound else self
+        return total(t for x, a, c in parts for t in _closed([*bound, *x], a, c).terms) if bound else self
 
     def put(self, names: Mapping[Atom, Poly]) -> Poly:
         if holds(self).isdisjoint(names):
@@ -83,9 +84,7 @@ class Poly:
     def atom(self) -> Atom:
         ((bound, factors), scale), *more = self.terms or [(((), frozenset()), 0)]
         (atom, exponent), *others = factors or [((), 0)]
-        refuse_unless(
-            not bound and not more and not others and exponent == scale == 1, "a sum or product stands where it may not"
-        )
+        refuse_unless(not (bound or more or others) and exponent == scale == 1, "a sum stands where it may not")
         return atom
 
     @property
@@ -99,7 +98,7 @@ class Poly:
         bound, factors = opened(mono)
         inner = [(a, p) for a, p in factors if any(("var", x) in holds(a) for x, _ in bound)]
         turned = [(a[1] if a[0] == "inv" else part("inv", part(*a))) ** p for a, p in factors if (a, p) not in inner]
-        turned += [part("inv", closed(bound, inner, 1))] if bound else []
+        turned += [part("inv", _closed(bound, inner, 1))] if bound else []
         return reduce(Poly.__mul__, turned, number(1 / Fraction(scale)))
 
     def delta(self) -> Poly:  # 1 where an integer is 0, else 0; the sign of the integer does not count
@@ -122,9 +121,7 @@ class Poly:
         value = value.put({a: part(*a) + ONE for a in live if a[0] == "size"})
         return all(c > 0 and not m[0] and all(a[0] == "size" for a, _ in m[1]) for m, c in value.terms)
 
-    def sign(
-        self, known: Mapping[Poly, str]
-    ) -> str:  # "> 0", ">= 0", "not 0" or "", by premises, squares, exponentials, sums …
+    def sign(self, known: Mapping[Poly, str]) -> str:  # "> 0", ">= 0", "not 0" or "", by premises, squares, sums …
         signs = [_sign(m, c, known) for m, c in self.terms]
         own = signs[0] if len(signs) == 1 else "" if {*signs} - {"> 0", ">= 0"} else min(signs, default=">= 0")
         given = known.get(self, own)
@@ -140,7 +137,8 @@ def total(terms: Iterable[tuple[Mono, Number]]) -> Poly:
 
 
 def number(value: int | str | Fraction) -> Poly:
-    """A rational number."""
+    """A rational number: a whole one, or a text with a fraction of two."""
+    refuse_unless(not isinstance(value, str) or re.fullmatch("-?[0-9]{1,999}(/[0-9]{1,999})?", value), "no fraction")
     return total([(((), frozenset()), e.numerator if (e := Fraction(value)).denominator == 1 else e)])
 
 
@@ -173,11 +171,11 @@ def put(atom: Atom, names: Mapping[Atom, Poly]) -> Poly:
     """An atom with something else for some atoms."""
     if atom in names or holds(atom).isdisjoint(names):
         return names.get(atom, part(*atom))
+    refuse_unless(atom[0] != "d" or all(a[0] != "at" for n in names for a in holds(n) | holds(names[n])), "it may move")
     return make(atom[0], *(a.put(names) if isinstance(a, Poly) else a for a in atom[1:]))
 
 
-def renamed(bound: Bound, factors: Iterable[tuple[Atom, int]], new: Iterable[str]) -> tuple[Bound, Factors]:
-    """Summed positions under new names, and the factors of what is summed."""
+def _renamed(bound: Bound, factors: Iterable[tuple[Atom, int]], new: Iterable[str]) -> tuple[Bound, Factors]:
     named = [(x, y, size) for (x, size), y in zip(bound, new, strict=False)]
     names = {("var", x): part("var", y) for x, y, _ in named}
     return [(y, size) for _, y, size in named], [(put(a, names).atom if names else a, p) for a, p in factors]
@@ -185,11 +183,10 @@ def renamed(bound: Bound, factors: Iterable[tuple[Atom, int]], new: Iterable[str
 
 def opened(mono: Mono) -> tuple[Bound, Factors]:
     """A monomial's summed positions under names that nothing else has, and its factors."""
-    return renamed(*mono, (f"~{n}" for n in _serial))
+    return _renamed(*mono, (f"~{n}" for n in _serial))
 
 
-def closed(bound: Bound, factors: Factors, scale: Number) -> Poly:
-    """A product summed over positions: like factors together, and canonical names."""
+def _closed(bound: Bound, factors: Factors, scale: Number) -> Poly:  # like factors together, and canonical names
     powers: dict[Atom, int] = {}
     for atom, exponent in factors:
         powers[atom] = 1 if is_gate(atom) else powers.get(atom, 0) + exponent
@@ -209,7 +206,7 @@ def _named(bound: Bound, factors: Factors) -> Mono:  # parts that share no summe
     groups = (([b for b in bound if b[0] in xs], [f for f in factors if near[f] & xs]) for xs in apart if xs)
     least = sorted((_least(*group, low) for group in groups), key=text)
     new = (f"_{k}" for k in count(low + 1))  # one after another: zip takes none beyond a part's last position
-    named = [([], [f for f in factors if not near[f]]), *(renamed(*mono, new) for mono in least)]
+    named = [([], [f for f in factors if not near[f]]), *(_renamed(*mono, new) for mono in least)]
     return tuple(b for own, _ in named for b in own), frozenset(f for _, parts in named for f in parts)
 
 
@@ -220,7 +217,7 @@ def _least(bound: Bound, factors: Factors, low: int) -> Mono:  # over all orders
         seen = sorted(text((p, *(b if isinstance(b, str) else str(b == part("var", x)) for b in a))) for a, p in mine)
         looks.setdefault(text((size, *seen)), []).append((x, size))
     for groups in product(*(permutations(looks[look]) for look in sorted(looks))):
-        new, parts = renamed([b for group in groups for b in group], factors, (f"_{k}" for k in count(low + 1)))
+        new, parts = _renamed([b for group in groups for b in group], factors, (f"_{k}" for k in count(low + 1)))
         found.append((tuple(new), frozenset(parts)))
     return min(found, key=text) if len(found) > 1 else found[0]
 
@@ -243,8 +240,8 @@ def is_whole(thing: Poly | Atom) -> bool:
     if isinstance(thing, Poly):
         return all(c.denominator == 1 and all(is_whole(a) for a, _ in m[1]) for m, c in thing.terms)
     whole = thing[0] in ("var", "size", "int", "delta", "if", "floor", "ceiling")
-    whole = whole or (thing[0] in ("Max", "Min", "Mod", "Abs") and all(map(is_whole, thing[1:])))
-    return whole or (thing[0] == "at" and thing[2] in ("integer", "boolean"))
+    whole = whole or (thing[0] == "at" and thing[2] in ("integer", "boolean"))
+    return whole or (thing[0] in ("Max", "Min", "Mod", "Abs") and all(map(is_whole, thing[1:])))
 
 
 def _sign(mono: Mono, scale: Number, known: Mapping[Poly, str]) -> str:
@@ -276,8 +273,6 @@ EQUATIONS: dict[str, tuple[Any, Any, str]] = {  # between real numbers: left sid
     "sin of a sum": (["sin", ["+", X, Y]], ["+", ["*", ["sin", X], ["cos", Y]], ["*", ["cos", X], ["sin", Y]]], ""),
     "cos of a negative": (["cos", ["*", -1, X]], ["cos", X], ""),
     "sin of a negative": (["sin", ["*", -1, X]], ["*", -1, ["sin", X]], ""),
-    "no jump at 0": (["*", X, ["if", ["<=", 0, X]]], ["*", X, ["if", ["<", 0, X]]], ""),
-    "no jump of max": (["*", ["Max", 0, X], ["if", ["<=", 0, X]]], ["*", ["Max", 0, X], ["if", ["<", 0, X]]], ""),
 }
 
 
@@ -311,29 +306,27 @@ class Statement:
             left, right = (self.normal(a, names) for a in args[0][1:])
             return (right - left).condition({"<=": ">=", "<": ">", "==": "=="}[args[0][0]])
         if head in ("var", "size", "int", "real"):
-            return names[args[0]] if head == "var" else part(head, args[0])
-        if head == "at":
-            indices = [self.normal(a, names) for a in args[1:]]
-            refuse_unless(all(map(is_whole, indices)), f"an index of {args[0]} is not known to be an integer")
-            return part("at", args[0], self.kinds.get(args[0], "real"), *indices)
+            (name,) = args
+            return names[name] if head == "var" else part(head, str(name))
         if head == "^":
-            base, exponent = self.normal(args[0], names), Fraction(args[1])
-            root = str(exponent.denominator)
-            return (base if root == "1" else part("root", root, base)) ** exponent.numerator
-        parts = [self.normal(a, names) for a in args]
+            base, e = self.normal(args[0], names), Fraction(number(args[1]).number or 0)
+            refuse_unless(len(args) == 2 and abs(e) < 99, f"{args[1:]} is no exponent from −98 to 98")
+            return (base if e.denominator == 1 else part("root", str(e.denominator), base)) ** e.numerator
+        parts = [self.normal(a, names) for a in args[head == "at" :]]
+        whole = all(map(is_whole, parts))
+        refuse_unless(whole or head not in ("at", "delta"), f"an index of {args[0]} is not known to be an integer")
+        if head == "at":
+            return part("at", str(args[0]), self.kinds.get(str(args[0]), "real"), *parts)
         if head in ("+", "*"):
             return reduce(Poly.__add__, parts, ZERO) if head == "+" else reduce(Poly.__mul__, parts, ONE)
-        if head == "delta":
-            refuse_unless(all(map(is_whole, parts)), "a delta compares integers")
-            return (parts[0] - parts[1]).delta()
-        arities = {"inv": -1, "root": -1, "d": 2, "Max": len(parts), "Min": len(parts), "Mod": 2, "power": 2}
-        refuse_unless(len(parts) == arities.get(head, 1), f"{head} has {len(parts)} arguments")
-        return part(head, *parts)
+        arity = {"inv": -1, "root": -1, "d": 2, "delta": 2, "Mod": 2, "power": 2}.get(head, 1)
+        refuse_unless(head in ("Max", "Min") or len(parts) == arity, f"{head} has {len(parts)} arguments")
+        return (parts[0] - parts[1]).delta() if head == "delta" else part(head, *parts)
 
     def sized(self, bound: Sequence[tuple[str, Any]]) -> dict[str, Poly]:  # positions and sizes, which are at least 0
         sizes = {x: self.normal(size, {}) for x, size in bound}
         fits = (x[0] not in "_~" and n.at_least_zero({}) and is_whole(n) for x, n in sizes.items())
-        refuse_unless(all(fits), f"{bound} are no positions and sizes")
+        refuse_unless(all(fits) and len(sizes) == len(bound), f"{bound} are no positions and sizes")
         return sizes
 
     def places(self, where: Sequence[Any], given: Mapping[str, Poly], scope: Scope) -> Mapping[str, Poly]:
@@ -345,8 +338,7 @@ class Statement:
         return given
 
     def chosen(self, premise: Data, data: Data, scope: Scope) -> Mapping[str, Poly]:
-        given = {x: self.here(at, scope) for x, at in data.get("with", {}).items()}
-        return self.places(premise.get("for", []), given, scope)
+        return self.places(w := premise.get("for", []), {x: self.here(data["with"][x], scope) for x, _ in w}, scope)
 
     def signs(self, data: Data, scope: Scope) -> Mapping[Poly, str]:
         uses = [(self.premises[use["premise"]], use) for use in data.get("because", [])]
@@ -369,7 +361,7 @@ class Statement:
 
     def rule_derivative(self, data: Data, scope: Scope) -> Sides:
         of, by = self.here(data["of"], scope), self.here(data["by"], scope)
-        refuse_unless(by.atom[0] == "at" and by.atom[2] == "real", "derivatives are with respect to entries of reals")
+        refuse_unless(by.atom[:3:2] == ("at", "real") and by.atom[1] not in self.definitions, "it is by no real input")
         return part("d", of, by), self.derivative(of, by.atom, scope, self.signs(data, scope))
 
     def derivative(self, value: Poly, by: Atom, scope: Scope, known: Mapping[Poly, str]) -> Poly:  # definitions count
@@ -384,14 +376,16 @@ class Statement:
 
     def _slope(self, atom: Atom, by: Atom, scope: Scope, known: Mapping[Poly, str]) -> Poly:
         head, x = atom[0], atom[-1]
+        moves = any(a[0] == "at" and a[1] in (by[1], *self.definitions) for a in holds(atom) - {atom})
+        refuse_unless(head in ("exp", "log", "inv") or not moves, f"{head} has no slope that is known, or moves along")
         if head == "at" and atom[1] == by[1]:
             return reduce(Poly.__mul__, ((a - b).delta() for a, b in zip(atom[3:], by[3:], strict=True)), ONE)
         if head == "at" and atom[1] in self.definitions:
             return self.derivative(self.unfolded(atom, scope), by, scope, known)
-        if head in ("at", "var", "size", "int", "real", "delta", "if"):
+        if head not in ("exp", "log", "inv"):
             return ZERO
         slopes: dict[str, Poly] = {"exp": part(*atom), "log": x.inverse(), "inv": ZERO - part(*atom) ** 2}
-        refuse_unless(head == "exp" or x.sign(known) in ("> 0", "not 0"), f"{head} may have no slope there")
+        refuse_unless(head == "exp" or x.sign(known) in ("> 0", "not 0")[: 1 + (head == "inv")], "it may have no slope")
         return slopes[head] * self.derivative(x, by, scope, known)
 
     def rule_gate(self, data: Data, scope: Scope) -> Sides:
@@ -420,7 +414,7 @@ class Statement:
 
     def rule_inside(self, data: Data, scope: Scope) -> Sides:
         atom, place, after = self.here(data["of"], scope).atom, int(data["argument"]), self.here(data["to"], scope)
-        refuse_unless(atom[0] != "d" and isinstance(atom[place], Poly), "nothing is replaced there")
+        refuse_unless(atom[0] != "d" and place > 0 and isinstance(atom[place], Poly), "nothing is replaced there")
         self.follow(atom[place] - after, data["steps"], scope, top=False)
         return part(*atom), make(*atom[:place], after, *atom[place + 1 :])
 
@@ -448,9 +442,8 @@ class Statement:
                     for data in step["instances"]:
                         over = self.sized(data.get("over", []))
                         refuse_unless(scope.keys().isdisjoint(over), "positions of the statement are summed over")
-                        left, right = self.sides(step["rule"], data, {**scope, **over})
-                        times = self.here(data.get("times", 1), {**scope, **over})
-                        changes += (times * (left - right)).summed([*over.items()]).terms
+                        left, right = self.sides(step["rule"], data, at := {**scope, **over})
+                        changes += (self.here(data.get("times", 1), at) * (left - right)).summed([*over.items()]).terms
                     refuse_unless(total(changes) == here - after, "its instances change something else")
                 here = after
             except (Refused, *MALFORMED) as reason:
@@ -462,7 +455,7 @@ class Statement:
         if head == "sum":
             return self._at_least_zero(args[1], claim, {**scope, **self.sized(args[0])})
         parts = head in ("+", "*") and all(self._at_least_zero(a, claim, scope) for a in args)
-        square = head == "^" and Fraction(args[1]) % 2 == 0
+        square = head == "^" and number(args[1]) in map(number, range(0, 99, 2))
         return parts or square or self.here(term, scope).sign(self.signs(claim, scope)) in ("> 0", ">= 0")
 
     def accept(self, claim: Data) -> None:  # two sides are equal, or the left one is larger by a witness that is >= 0
@@ -488,12 +481,19 @@ def main(paths: Sequence[str]) -> int:
     """Check the statements in files, lists by program; 1 where one is refused, or there is none."""
     found = []
     for path in paths:
-        for program, statements in json.loads(Path(path).read_text(encoding="utf-8")).items():
-            proofs = (data for data in statements if data.get("evidence", "proved") == "proved")
-            found += [(f"{program}, {data.get('name')}", check(data)) for data in proofs]
-    refused = [f"{name}: {reason}" for name, reason in found if reason]
-    print("\n".join([*refused, f"{len(found) - len(refused)} of {len(found)} proofs accepted"]))
-    return int(bool(refused) or not found)
+        try:
+            programs = json.loads(
+                Path(path).read_text(encoding="utf-8"),
+                object_pairs_hook=lambda p: dict(p) if len(dict(p)) == len(p) else refuse_unless(0, "a key twice"),
+            )
+            listed = [(f"{program}, {data.get('name')}", data) for program in programs for data in programs[program]]
+            found += [(name, check(data)) for name, data in listed if data.get("evidence", "proved") == "proved"]
+        except (Refused, OSError, *MALFORMED) as reason:
+            found.append((path, repr(reason)))
+    lines = [" ".join(f"{name}: {reason}".split()) for name, reason in found if reason]
+    told = "\n".join([*lines, f"{len(found) - len(lines)} of {len(found)} proofs accepted"])
+    print(told.encode("utf-8", "backslashreplace").decode())
+    return int(bool(lines) or not found)
 
 
 if __name__ == "__main__":

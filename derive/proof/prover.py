@@ -547,7 +547,7 @@ def _cancelled(s: Search, site: Site) -> Iterator[Found]:
             scope = {y: n for y, n in site.scope.items() if y not in gone}
             why = s.why(atom[1], scope, "not 0", "> 0")
             if why is not None:
-                scale = number(1 / next(iter(atom[1].terms))[1])
+                scale = number(1 / Fraction(next(iter(atom[1].terms))[1]))
                 data = {"X": s.terms(scope).of(atom[1]), **why}
                 yield Found("x · 1/x", data, scale * site.without((atom, 1), *used), outer)
 

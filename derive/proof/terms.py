@@ -134,7 +134,13 @@ class Exporter:
         if relation is None:
             raise ProofError(f"the condition {asked} cannot stand in a proof")
         sides = asked.args[::-1] if isinstance(asked, (Ge, Gt)) else asked.args
-        return ["if", [relation, *(self.term(side, taken) for side in sides)]]
+        return ["if", [relation, *(self._side(side, taken) for side in sides)]]
+
+    def _side(self, side: sp.Expr, taken: Collection[str]) -> Term:
+        """A side of a comparison, where ±∞ may stand: what is true for every number in its place is true for it."""
+        if side in (sp.oo, -sp.oo):
+            return ["real", "∞"] if side == sp.oo else ["*", -1, ["real", "∞"]]
+        return self.term(side, taken)
 
     def _extreme(self, expr: sp.Max | sp.Min, taken: Collection[str]) -> Term:
         args = sorted(expr.args, key=lambda a: (not a.is_number, sp.default_sort_key(a)))
@@ -146,7 +152,7 @@ class Exporter:
         return ["exp", 1] if expr == sp.E else ["real", "π"]
 
     def _infinity(self, expr: sp.Expr, taken: Collection[str]) -> Term:
-        return ["real", "∞"] if expr == sp.oo else ["*", -1, ["real", "∞"]]
+        raise ProofError(f"{expr} cannot stand in a proof, but on a side of a condition")
 
     _forms: Mapping[type[sp.Basic], Callable[..., Term]] = {
         sp.NumberSymbol: _constant,

@@ -100,17 +100,24 @@ def tiling_identities(a: Attention) -> Iterator[Identity]:
 
 
 class _Partial:
-    """One coordinate of an output, and its logsumexp: given, or defined."""
+    """One coordinate of an output, and its logsumexp: given, or defined.
 
-    def __init__(self, name: str, output: sp.Expr | None = None, log: sp.Expr | None = None) -> None:
+    ``weight`` is what it counts with when it is merged, exp(L). What may be empty has one that is given: exp(L) of a
+    real L is never 0.
+    """
+
+    def __init__(
+        self, name: str, output: sp.Expr | None = None, log: sp.Expr | None = None, weight: sp.Expr | None = None
+    ) -> None:
         self.O, self.L = (_scalar(f"{letter}_{name}") for letter in "OL")
+        self.weight = sp.exp(self.L) if weight is None else weight
         given = output is None or log is None
         self.definitions = () if given else (Definition(self.O, output), Definition(self.L, log))
 
     def __or__(self, other: _Partial) -> _Partial:
         """What two parts are together."""
-        weights = sp.exp(self.L) + sp.exp(other.L)
-        output = (sp.exp(self.L) * self.O + sp.exp(other.L) * other.O) / weights
+        weights = self.weight + other.weight
+        output = (self.weight * self.O + other.weight * other.O) / weights
         names = (str(p.O.tensor.name).removeprefix("O_") for p in (self, other))
         both = _Partial("".join(n if len(n) == 1 else f"⟨{n}⟩" for n in names), output, sp.log(weights))
         both.definitions = (*self.definitions, *other.definitions, *both.definitions)
@@ -129,7 +136,8 @@ def _same(name: str, one: _Partial, two: _Partial, **more: object) -> Identity:
 
 def merging_identities() -> Iterator[Identity]:
     """Partial results (O, L) of blocks of keys: how kernels that work in tiles, rounds or steps put them together."""
-    a, b, c, e = map(_Partial, "abce")
+    a, b, c = map(_Partial, "abc")
+    e = _Partial("e", weight=_scalar("w_e"))
     yield _same(
         "merging partial results is associative",
         (a | b) | c,
@@ -146,7 +154,7 @@ def merging_identities() -> Iterator[Identity]:
         "an empty partial result changes nothing",
         a | e,
         a,
-        premises=(Premise("e is empty: L_e = −∞", "equal", sp.exp(e.L)),),
+        premises=(Premise("e is empty: its weight, exp L_e for L_e → −∞, is 0", "equal", e.weight),),
         relied_on="skipped tiles; a query that sees nothing in a block",
         refutable=False,
     )
