@@ -552,18 +552,9 @@ def _cancelled(s: Search, site: Site) -> Iterator[Found]:
                 yield Found("x · 1/x", data, scale * site.without((atom, 1), *used), outer)
 
 
-def _jumps(s: Search, site: Site) -> Iterator[Found]:
-    for atom, _ in site.factors:
-        if atom[:2] == ("if", ">=") and _single(atom[2]) is not None:
-            of, terms = atom[2], s.terms(site.scope)
-            for factor, rule in ((of.atom, "no jump at 0"), (("Max", ZERO, of), "no jump of max")):
-                if any(a == factor for a, _ in site.factors):
-                    yield Found(rule, {"X": terms.of(of)}, site.without((atom, 1), (factor, 1)), site.bound)
-
-
 RULES: tuple[Rule, ...] = (
     *(_definitions, _derivatives, _ranges, _delta_sums, _premises, _cancelled, _insides, _exponentials, _logarithms),
-    *(_angles, _roots, _gates, _beside_deltas, _jumps),
+    *(_angles, _roots, _gates, _beside_deltas),
 )
 """In the order in which they are tried; each takes factors away, or puts simpler ones in their place."""
 

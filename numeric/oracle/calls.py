@@ -16,6 +16,7 @@ from derive.algebra.axes import Axis
 from derive.errors import AlgebraError
 from derive.forward.program import Input, Output, Program
 from numeric.arguments import dims_of, leading_of, sizes_of, with_axes, with_dims
+from numeric.errors import InputError
 from numeric.oracle.discrete import Whole
 from numeric.oracle.labelled import Host, Label, Labels, Sizes, arranged
 from numeric.signature import OutputSpec, ParameterSpec, Signature, TensorSpec
@@ -122,12 +123,12 @@ class Call:
 
         Raises
         ------
-        AlgebraError: its shape is not the output's.
+        InputError: its shape is not the output's.
         """
         spec = next(o for o in self.signature.outputs if o.name == output.name)
         wanted = (*self.leading, *dims_of(spec.axes, self.named_sizes))
         if array.shape != wanted:
-            raise AlgebraError(
+            raise InputError(
                 f"{self.program.name}: the cotangent of {output.name} has shape {array.shape}; expected {wanted}"
             )
         data = with_axes(array, spec.axes, self.named_sizes)

@@ -394,7 +394,8 @@ def test_generate_keeps_what_is_not_its_own(
     run: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leftover is removed only as it was generated; the others are told each time, and are no failure."""
-    monkeypatch.setattr("derive.pipeline.modules", lambda: {"numpy/a.py": "a = 1\n"})
+    monkeypatch.setattr("derive.modes.names", lambda: ())
+    monkeypatch.setattr("derive.pipeline.files", lambda _: {"numpy/a.py": "a = 1\n"})
     made = {name: sealed(f"numpy/{name}.py", "b = 1\n") for name in ("old", "edited")}
     made |= {"edited": made["edited"] + "# mine\n", "mine": "# Generated: do not edit\n"}
     (tmp_path / "numpy").mkdir()

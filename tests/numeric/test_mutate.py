@@ -196,12 +196,12 @@ def test_the_matrix_is_printed_and_written_as_data() -> None:
     ("asked", "said"),
     [
         (["attention", "--mutate", "--mode", "tangent"], "attention_tangent has no gradients in which a mistake could"),
-        (["attention", "--mutate", "--only", "softmax"], "leave out --backend, --only and --rigorous"),
-        (["attention", "--mutate", "--backend", "numpy"], "leave out --backend, --only and --rigorous"),
+        (["attention", "--mutate", "--only", "softmax"], "leave out --backend, --only, --rigorous"),
+        (["attention", "--mutate", "--backend", "numpy"], "leave out --backend, --only, --rigorous"),
         (["attention", "--mutate", "--out", "docs"], "leave out names and --curated"),
         (["--mutate", "--mode", "tangent"], "name the programs"),
         (["attention", "--curated"], "are for --mutate"),
-        (["attention", "--mutate", "--rigorous"], "leave out --backend, --only and --rigorous"),
+        (["attention", "--mutate", "--rigorous"], "leave out --backend, --only, --rigorous"),
     ],
 )
 def test_what_the_matrix_cannot_do_is_refused(asked: list[str], said: str) -> None:
