@@ -83,7 +83,8 @@ def _product(args: Sequence[Term]) -> str:
         return f"−{_inside(whole, PRODUCT)}"
     below = [a for a in args if isinstance(a, list) and a[0] == "^" and Fraction(a[2]) < 0]
     above = sorted((a for a in args if a not in below), key=_place)
-    top = " ".join(_inside(a, PRODUCT if k == len(above) - 1 and not below else POWER) for k, a in enumerate(above))
+    texts = [_inside(a, PRODUCT if k == len(above) - 1 and not below else POWER) for k, a in enumerate(above)]
+    top = " ".join(f"({t})" if k and t.startswith("−") else t for k, t in enumerate(texts))  # no difference
     if not below:
         return top
     divided = [["^", a[1], str(-Fraction(a[2]))] for a in below]

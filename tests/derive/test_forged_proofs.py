@@ -13,6 +13,7 @@ from derive.algebra import Indicator
 from derive.errors import ProofError
 from derive.proof.checker import check
 from derive.proof.statements import equation
+from derive.proof.text import written
 from derive.proof.verdict import prove
 from tests.derive.test_checker import LENGTH, POSITIONS, X, Y, by, data, define, minus, one, premise, run, total
 
@@ -141,3 +142,9 @@ def test_infinity_stands_on_a_side_of_a_condition_alone() -> None:
     assert prove(equation("hides", hidden**2, hidden)).status == "proved"
     with pytest.raises(ProofError, match="cannot stand in a proof"):
         prove(equation("counts", sp.Add(sp.oo, x, evaluate=False), sp.oo))
+
+
+def test_a_product_is_not_printed_as_a_difference() -> None:
+    assert written(["*", X, ["*", -1, Y]]) == "X[i] (−Y[i])"
+    assert written(minus(X, Y)) == "X[i] − Y[i]"
+    assert written(["*", -1, X, Y]) == "−X[i] Y[i]"
