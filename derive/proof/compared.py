@@ -46,19 +46,19 @@ def near_thresholds(
 
 def integers_compared(program: Program, parameters: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Whole numbers around what integer inputs are compared with: constants, parameters and sizes."""
+    given = {p.symbol: parameters[p.name] for p in program.parameters if p.symbol.is_integer}
     found: set[int] = set()
     for left, right in comparisons(program):
-        if _is_whole(left - right) and any(entry.base.discrete for entry in (left - right).atoms(Entry)):
-            axes = (left - right).atoms(Axis)
-            names = {str(s) for s in (left - right).free_symbols if not isinstance(s, (Axis, Entry))}
-            names |= {str(s) for axis in axes for s in axis.size.free_symbols}
-            constant = (left - right).as_coeff_Add()[0]
-            known = [
-                constant,
-                -constant,
-                *(v for n in sorted(names) if (v := parameters.get(n, sizes.get(n))) is not None),
-            ]
-            found.update(int(value) + step for value in known if value == int(value) for step in (-1, 0, 1))
+        difference = left - right
+        if not _is_whole(difference) or not any(entry.base.discrete for entry in difference.atoms(Entry)):
+            continue
+        symbols = {s for s in difference.free_symbols if not isinstance(s, (Axis, Entry))}
+        symbols |= {s for axis in difference.atoms(Axis) for s in axis.size.free_symbols}
+        constant = difference.as_coeff_Add()[0]
+        # By symbol, not by name: a parameter may be called like a size.
+        values = [given.get(s, sizes.get(str(s))) for s in sorted(symbols, key=str)]
+        known = [constant, -constant, *(value for value in values if value is not None)]
+        found.update(int(value) + step for value in known if value == int(value) for step in (-1, 0, 1))
     return tuple(sorted(found))
 
 

@@ -32,6 +32,7 @@ from derive.proof.fingerprint import FiniteField, Residue, Sides
 from derive.proof.interpreter import OutsideError, Seen
 from derive.proof.points import EQUAL, is_edge
 from derive.proof.roots import Roots
+from derive.proof.text import superscript
 
 
 class Divisors:
@@ -253,7 +254,7 @@ class FailureBound:
     def __str__(self) -> str:
         told = [f"seed {self.seed}"]
         if self.each:
-            count, power = len(self.each), raised(-self.bits)
+            count, power = len(self.each), superscript(-self.bits)
             where = f"at each of {count} points" if self.everywhere else f"at {count} points together"
             told = [f"a difference is missed with probability below 2{power} {where} (degree {self.degree})", *told]
         if self.edges:
@@ -261,11 +262,6 @@ class FailureBound:
         if self.one_sided:
             told.append(f"said the same at all points: {', '.join(self.one_sided)}")
         return "; ".join(told)
-
-
-def raised(power: int) -> str:
-    """A whole number as an exponent is written."""
-    return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def looked_at(wrong_at: Callable[[int, int, FailureBound], list[str]], seed: int, bound: FailureBound) -> list[str]:

@@ -15,6 +15,11 @@ _RELATIONS = {"<=": "≤", "<": "<", "==": "="}
 _GREEK = {"tau": "τ", "lambda": "λ", "alpha": "α", "eps": "ε", "theta": "θ"}
 
 
+def superscript(number: int) -> str:
+    """A whole number as an exponent is written: ``⁻⁴⁰``."""
+    return str(number).translate(_SUPERSCRIPT)
+
+
 def written(term: Term) -> str:
     """A term as people write it: ``Σ_j A[i,j] V[j,v]``."""
     return _written(term)[0]
@@ -110,5 +115,5 @@ def _power(base: Term, exponent: Fraction) -> tuple[str, int]:
     if exponent < 0:
         return f"1/{_inside(['^', base, str(-exponent)], POWER)}", PRODUCT
     if exponent.denominator == 1:
-        return f"{_inside(base, ATOM)}{str(exponent).translate(_SUPERSCRIPT)}", POWER
+        return f"{_inside(base, ATOM)}{superscript(exponent)}", POWER
     return f"{_inside(base, ATOM)}^({exponent})", POWER

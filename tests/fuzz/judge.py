@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tests.fuzz import product, statements
 from tests.fuzz.draw import Case
 from tests.fuzz.evaluate import MP, Array, Result, Singular, Tie, Undefined, evaluate
-from tests.fuzz.product import Ran
+from tests.fuzz.product import Asked, Ran
 from tests.fuzz.statements import Statement
 
 FINDINGS = ("wrong", "nan", "accepted", "traceback", "message", "slow", "false proof", "false refutation", "own fault")
@@ -212,11 +212,21 @@ def judge_statement(claim: Claim) -> Verdict:
     if asked.word == "proved" and false:
         kind = "false where defined" if false.startswith("left") else "one side undefined"
         return Verdict("false proof", f"{kind}: {change}", f"{false}; proved by {asked.reason}")
-    if asked.word == "refuted" and not false:
-        false = statements.falsehood(claim.statement, -1, trials=100)
+    if asked.word == "refuted":
+        false = _refutation(claim.statement, asked, false)
         if not false:
             return Verdict("false refutation", change, asked.reason)
     if asked.word == "refused":
         return Verdict("refused", asked.reason, asked.reason)
     truth = "false" if false else "true"
     return Verdict(f"{asked.word} and {truth}", change, asked.reason)
+
+
+def _refutation(statement: Statement, asked: Asked, false: str | None) -> str | None:
+    """Why a refuted statement is false: its sides differ at the counterexample, if that can be looked at."""
+    if asked.point is not None and not statement.assumed:
+        try:
+            return "they differ at the counterexample" if statements.differs_at(statement, asked.point) else None
+        except Singular:
+            pass  # infinite inside of a side, which is finite
+    return false or statements.falsehood(statement, -1, trials=100)

@@ -26,7 +26,7 @@ from numeric.errors import NumericError
 from numeric.kernels import provide
 from tests.fuzz import trees as t
 from tests.fuzz.evaluate import Array, Index
-from tests.fuzz.statements import Assumed, Statement
+from tests.fuzz.statements import Assumed, Point, Statement
 from tests.fuzz.trees import Program, Tree
 
 MOST_LINES = 8
@@ -237,11 +237,15 @@ def _place(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the prover said of a statement: its word and its reasons, or the error that came instead."""
+    """What the prover said of a statement: its word and its reasons, or the error that came instead.
+
+    point: the counterexample of a statement that is refuted.
+    """
 
     word: Literal["proved", "refuted", "open", "refused", "traceback"]
     reason: str = ""
     place: str = ""
+    point: Point | None = None
 
 
 def prove(statement: Statement) -> Asked:
@@ -260,7 +264,9 @@ def prove(statement: Statement) -> Asked:
     if found.status == "proved":
         return Asked("proved", "; ".join(dict.fromkeys(line.why for line in lines(found.data) if line.why)))
     if found.status == "refuted":
-        return Asked("refuted", str(found.counterexample))
+        point = found.counterexample
+        given = Point(point.sizes, point.inputs, point.parameters, point.at)
+        return Asked("refuted", str(point), point=given)
     return Asked("open", f"{'; '.join(found.remainders)} remains")
 
 

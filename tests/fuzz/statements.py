@@ -115,6 +115,16 @@ class Statement:
 # Truth.
 
 
+@dataclass(frozen=True)
+class Point:
+    """Sizes, entries of tensors as nested lists, parameters, and a position of the free axes, all by name."""
+
+    sizes: Mapping[str, int]
+    tensors: Mapping[str, Any]
+    parameters: Mapping[str, Fraction]
+    at: Mapping[str, int]
+
+
 def falsehood(statement: Statement, seed: int, trials: int = TRIALS) -> str | None:
     """Why a statement is not true: a point at which the sides differ. None where they agree at all points looked at.
 
@@ -134,14 +144,49 @@ def falsehood(statement: Statement, seed: int, trials: int = TRIALS) -> str | No
             if isinstance(left, str) and isinstance(right, str):
                 continue
             looked += 1
-            if isinstance(left, str) or isinstance(right, str):
-                missing, why = ("left", left) if isinstance(left, str) else ("right", right)
-                return f"only the {missing} side is undefined ({why}): {where}"
-            if abs(left - right) > MP.mpf("1e-22") * max(1, abs(left), abs(right)):
-                return f"left = {MP.nstr(left, 12)}, right = {MP.nstr(right, 12)}: {where}"
+            apart = _apart(left, right)
+            if apart:
+                return f"{apart}: {where}"
     if not looked:
         raise Undefined("no point at which a side has a value")
     return None
+
+
+def differs_at(statement: Statement, point: Point) -> bool:
+    """Whether the sides of a statement that assumes nothing differ at one point.
+
+    Raises
+    ------
+    Singular: a side has no finite value there.
+    """
+    rng = Random(0)  # what the two sides do not depend on may be missing
+    parameters = tuple(replace(p, value=Fraction(point.parameters.get(p.name, p.value))) for p in statement.parameters)
+    program = replace(statement, parameters=parameters).program({s: point.sizes.get(s, 1) for s in statement.sizes})
+    given = _data(statement, program.sizes, rng)
+    for name in given.keys() & point.tensors.keys():
+        given[name] = {place: _read(point.tensors[name], place) for place in given[name]}
+    machine = Machine(program, given, branches=True, ties=True)
+    at = {axis: point.at.get(axis.name, 0) for axis in statement.axes}
+    sides = [_mean([(MP.one, machine)], side, at) for side in (statement.left, statement.right)]
+    return bool(_apart(*sides))
+
+
+def _apart(left: Any, right: Any) -> str:
+    """How two sides differ; in place of a value stands the reason why there is none."""
+    if isinstance(left, str) and isinstance(right, str):
+        return ""
+    if isinstance(left, str) or isinstance(right, str):
+        missing, why = ("left", left) if isinstance(left, str) else ("right", right)
+        return f"only the {missing} side is undefined ({why})"
+    if abs(left - right) > MP.mpf("1e-22") * max(1, abs(left), abs(right)):
+        return f"left = {MP.nstr(left, 12)}, right = {MP.nstr(right, 12)}"
+    return ""
+
+
+def _read(nested: Any, place: Index) -> Any:
+    for k in place:
+        nested = nested[k]
+    return _mpf(nested) if isinstance(nested, Fraction) else nested
 
 
 def _spelled(values: Mapping[str, int]) -> str:
