@@ -335,17 +335,23 @@ class Machine:
         outer = outer.xreplace(fixed)
         axes = [self._one(s) for s in outer.free_symbols if isinstance(s, Axis)]
 
+        known: dict[tuple[Any, ...], sp.Expr] = {}  # there are few positions, and SymPy is slow
+
         def evaluate(at: At) -> sp.Expr:
-            values: dict[sp.Basic, Any] = {axis: sp.Integer(at[axis]) for axis in axes}
-            for dummy, part in looked_up.items():
-                number = self.arithmetic.compared(self._shown(part(at)))
-                whole = (
-                    number.is_Float and float(number).is_integer()
-                )  # counts and integer inputs, in numbers with a radius
-                values[dummy] = sp.Integer(int(number)) if whole else number
-            return outer.xreplace(values)
+            places = [at[axis] for axis in axes]
+            counted = [self._whole(self._shown(part(at))) for part in looked_up.values()]
+            key = (*places, *counted)
+            if key not in known:
+                given = (*zip(axes, map(sp.Integer, places), strict=True), *zip(looked_up, counted, strict=True))
+                known[key] = outer.xreplace(dict(given))
+            return known[key]
 
         return evaluate
+
+    def _whole(self, value: Number) -> sp.Expr:
+        """A count or an integer input as a SymPy number: also one that is known with a radius only."""
+        number = self.arithmetic.compared(value)
+        return sp.Integer(int(number)) if number.is_Float and float(number).is_integer() else number
 
     def _number_of(self, symbol: sp.Symbol) -> sp.Expr:
         """A parameter or size as a SymPy number."""

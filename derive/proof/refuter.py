@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import mpmath
 import sympy as sp
 from sympy.core.relational import Relational
 
@@ -125,7 +126,7 @@ def _at_random(program: Program, attempt: int, chance: random.Random, all_visibl
         second = right[place]
         if _finite(first) and _finite(second) and apart(first, second):
             at = dict(zip((a.name for a in program.outputs[0].axes), place, strict=True))
-            return Counterexample(sizes, inputs, parameters, at, _short(first.value), _short(second.value))
+            return Counterexample(sizes, inputs, parameters, at, *_told_apart(first.value, second.value))
     return None
 
 
@@ -184,8 +185,11 @@ def _flat(nested: Nested, rank: int, place: tuple[int, ...] = ()) -> dict[tuple[
     return {p: v for k, part in enumerate(nested) for p, v in _flat(part, rank - 1, (*place, k)).items()}
 
 
-def _short(value: Any) -> str:
-    return f"{float(value):.6g}"
+def _told_apart(first: Any, second: Any) -> tuple[str, str]:
+    """Two different numbers in six digits, or in as many as it takes to see that they differ."""
+    short = f"{float(first):.6g}", f"{float(second):.6g}"
+    longer = ((mpmath.nstr(first, digits), mpmath.nstr(second, digits)) for digits in range(7, 51))
+    return next((pair for pair in (short, *longer) if pair[0] != pair[1]), short)
 
 
 def _written(value: Any) -> str:

@@ -331,6 +331,16 @@ def test_integers_are_drawn_around_what_they_are_compared_with() -> None:
     assert list(seen.values()) == [{True, False}]
 
 
+def test_a_real_parameter_called_like_a_size_is_not_taken_for_it() -> None:
+    """What integers are compared with is known by its symbol: a real parameter m is no number of keys."""
+    b = Builder("bounded", "")
+    point, scale, key = b.input("P", i, values="integer"), b.parameter("m", default=2), b.input("K", j)
+    inside = Indicator(sp.Le(0, point[i])) * Indicator(sp.Lt(point[i], j.size))
+    b.define("Y", (i,), scale * inside * key[point[i]])
+    derivation = backward(b.output("Y").build())
+    assert looked_at(lambda s, n, b: compacting_changed_nothing(derivation, s, b, number=n), 0, FailureBound()) == []
+
+
 @pytest.mark.parametrize("name", ["relative_bias_attention", "block_sparse_attention"])
 def test_integer_parameters_that_a_program_does_not_bear_are_drawn_again(name: str) -> None:
     """A table has no entry beyond its reach, and a layout none for more blocks; then it is what is near the default."""

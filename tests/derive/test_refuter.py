@@ -48,6 +48,15 @@ def test_a_counterexample_can_be_checked_by_hand() -> None:
     assert f"at i = {at}, the right side {found.right}" in str(found)
 
 
+def test_sides_that_differ_far_behind_the_point_are_shown_with_as_many_digits() -> None:
+    """1 + 1e-24 and 1 would read as a statement that holds."""
+    tiny = sp.Rational(1, 10**24)
+    found = refute(Y[i, c] ** 2 + 1, Y[i, c] ** 2 + 1 + tiny)
+    assert found is not None
+    assert found.left != found.right
+    assert len(found.right) > 20
+
+
 def test_what_is_neither_proved_nor_refuted_is_open_with_both_sides() -> None:
     """True, but its divisors hold a summed index, by which the prover does not multiply."""
     y = Tensor("Z", j)[j]

@@ -144,7 +144,7 @@ def falsehood(statement: Statement, seed: int, trials: int = TRIALS) -> str | No
             if isinstance(left, str) and isinstance(right, str):
                 continue
             looked += 1
-            apart = _apart(left, right)
+            apart = _apart(left, right, "1e-22")
             if apart:
                 return f"{apart}: {where}"
     if not looked:
@@ -168,17 +168,17 @@ def differs_at(statement: Statement, point: Point) -> bool:
     machine = Machine(program, given, branches=True, ties=True)
     at = {axis: point.at.get(axis.name, 0) for axis in statement.axes}
     sides = [_mean([(MP.one, machine)], side, at) for side in (statement.left, statement.right)]
-    return bool(_apart(*sides))
+    return bool(_apart(*sides, "1e-33"))
 
 
-def _apart(left: Any, right: Any) -> str:
-    """How two sides differ; in place of a value stands the reason why there is none."""
+def _apart(left: Any, right: Any, tolerance: str) -> str:
+    """How two sides differ, relatively; in place of a value stands the reason why there is none."""
     if isinstance(left, str) and isinstance(right, str):
         return ""
     if isinstance(left, str) or isinstance(right, str):
         missing, why = ("left", left) if isinstance(left, str) else ("right", right)
         return f"only the {missing} side is undefined ({why})"
-    if abs(left - right) > MP.mpf("1e-22") * max(1, abs(left), abs(right)):
+    if abs(left - right) > MP.mpf(tolerance) * max(1, abs(left), abs(right)):
         return f"left = {MP.nstr(left, 12)}, right = {MP.nstr(right, 12)}"
     return ""
 
