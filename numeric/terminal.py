@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from derive.printers.derivation import Line, Page
-from derive.proof.degrees import raised
+from derive.proof.text import superscript
 from numeric.verify import Finding
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def show_findings(out: Console, findings: Sequence[Finding]) -> None:
     out.print(Text(counted(findings), style="bold"))
     missed = [f.missed for f in findings if f.missed is not None]
     if missed:
-        least = f"a difference is missed with probability below 2{raised(max(missed))}"
+        least = f"a difference is missed with probability below 2{superscript(max(missed))}"
         seeds = {f.seed for f in findings if f.missed is not None}
         again = f"; --seed {seeds.pop()} looks at the same points again" if len(seeds) == 1 else ""
         out.print(Text(f"fingerprinted: {least}{again}", style="dim"))

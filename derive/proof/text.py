@@ -115,5 +115,5 @@ def _power(base: Term, exponent: Fraction) -> tuple[str, int]:
     if exponent < 0:
         return f"1/{_inside(['^', base, str(-exponent)], POWER)}", PRODUCT
     if exponent.denominator == 1:
-        return f"{_inside(base, ATOM)}{superscript(exponent)}", POWER
+        return f"{_inside(base, ATOM)}{superscript(int(exponent))}", POWER
     return f"{_inside(base, ATOM)}^({exponent})", POWER
