@@ -41,6 +41,7 @@ def erf(xp: Any, x: Array) -> Array:
             return importlib.import_module(module).erf(x)
     except ImportError:
         pass
+    x = as_real(xp, x)
     values = [math.erf(float(entry)) for entry in xp.reshape(x, (-1,))]
     return xp.reshape(xp.asarray(values, dtype=x.dtype), x.shape)
 
@@ -56,9 +57,27 @@ def minimum(xp: Any, one: Array | float, other: Array | float) -> Array:
 
 
 def _alike(xp: Any, one: Array | float, other: Array | float) -> tuple[Array, Array]:
-    """Two arrays; a number takes the other's dtype."""
-    like = other if isinstance(one, (int, float)) else one
-    return tuple(xp.asarray(a, dtype=like.dtype) if isinstance(a, (int, float)) else a for a in (one, other))  # type: ignore[union-attr]
+    """Two arrays; a number takes the other's dtype, unless it would lose its fraction in it."""
+    like = next((a for a in (one, other) if not _is_number(a)), xp.asarray(0.0))
+    return tuple(_array(xp, a, like) if _is_number(a) else a for a in (one, other))  # type: ignore[return-value]
+
+
+def _array(xp: Any, number: float, like: Array) -> Array:
+    return xp.asarray(number, dtype=None if isinstance(number, float) and _is_whole(xp, like) else like.dtype)
+
+
+def _is_whole(xp: Any, x: Array) -> bool:
+    return bool(xp.isdtype(x.dtype, ("bool", "integral")))
+
+
+def _is_number(value: Array | float) -> bool:
+    """Whether it is a number of Python's own; NumPy's float64, an array without axes, is one by inheritance only."""
+    return type(value) in (int, float)
+
+
+def as_real(xp: Any, x: Array) -> Array:
+    """Integers as real numbers, which functions are about; anything else as it is."""
+    return xp.asarray(x, dtype=xp.float64) if _is_whole(xp, x) else x
 
 
 def gathered(xp: Any, values: Array, index: Array, new: int, rest: int) -> Array:
@@ -124,9 +143,10 @@ def visible_only(xp: Any, values: Array, visible: Array | None) -> Array:
 def visible_max(xp: Any, scores: Array, visible: Array | None, empty: float = 0) -> Array:
     """The largest visible score of each row ``[.., n, m] -> [.., n]``; ``empty`` for a row that sees nothing."""
     if scores.shape[-1] == 0:
-        return xp.full(scores.shape[:-1], empty, dtype=scores.dtype)
+        return xp.full(scores.shape[:-1], empty, dtype=as_real(xp, scores).dtype)
     if visible is None:
         return xp.max(scores, axis=-1)
+    scores = as_real(xp, scores)
     largest = xp.max(xp.where(visible, scores, xp.full_like(scores, -xp.inf)), axis=-1)
     return xp.where(largest == -xp.inf, xp.full_like(largest, empty), largest)
 

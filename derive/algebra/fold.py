@@ -45,8 +45,8 @@ class Equations:
         """One more equation, tried after those that are there."""
         self._named.setdefault(value, []).append(target)
         pattern = _pattern(value)
-        if pattern is None or not free_axes(target) <= free_axes(value):
-            return
+        if pattern is None or not free_axes(target) <= free_axes(from_terms([pattern])):
+            return  # Σ_k δ(k, c) is 1: what is left does not say at which c the name is meant
         tensors = frozenset(entry.base for entry in _entries(pattern.powers))
         key = min(tensors, key=lambda t: (len(self._with.get(t, ())), str(t)), default=None)
         self._with.setdefault(key, []).append(len(self._equations))

@@ -38,6 +38,7 @@ from derive.calculus.partials import partials_of
 from derive.calculus.parts import name_parts
 from derive.calculus.rules import Rule, reason_for_reduction, rule_for
 from derive.calculus.steps import Derivation, Step, marked
+from derive.calculus.unseen import guarded
 from derive.forward.naming import unused
 from derive.forward.program import Definition, Input, Output, Program, unfolded
 from derive.memory import remembered
@@ -68,6 +69,7 @@ class _Reverse:
         self.names = marked(program, "d")
         self.cotangents = {name: Tensor(self.names[name], *axes) for name, axes in self.axes.items()}
         self.equations = Equations((d.target, d.value) for d in program.definitions)
+        self.known = {d.target.base: d for d in program.definitions}
         self.unnamed: dict[Tensor, Definition] = {}
         self.gathered: dict[str, list[sp.Expr]] = {}
         self.pending: dict[str, list[Step]] = {}
@@ -152,6 +154,11 @@ class _Reverse:
             whole = compact == factor_common(folded)
             reason = "every term has this factor in common" if whole else "some terms have a factor in common"
             self.steps.append(_step(Rule("factor", reason), target, folded, compact))
+        seen = guarded(compact, self.known)
+        if seen != compact:
+            reason = "where all of a sum is hidden it is 0, also divided by what is 0 there"
+            self.steps.append(_step(Rule("nothing seen", reason), target, compact, seen))
+            compact = seen
         if name in self.flow.unnamed:
             self.unnamed[target.base] = Definition(target, compact)
         else:

@@ -8,6 +8,7 @@ from derive.algebra import Axis, Entry, Tensor, Total, compacted, fold, from_ter
 from derive.calculus.partials import partials_of
 from derive.calculus.parts import name_parts
 from derive.calculus.steps import Derivation, Step, marked
+from derive.calculus.unseen import guarded
 from derive.forward.program import Definition, Input, Output, Program
 
 
@@ -21,6 +22,7 @@ def tangent(program: Program) -> Derivation:
     axes: dict[str, tuple[Axis, ...]] = {i.name: i.axes for i in program.inputs if i.differentiable}
     names = marked(program, "t")
     tangents = {name: Tensor(names[name], *own) for name, own in axes.items()}
+    known = {d.target.base: d for d in program.definitions}
     equations = [(d.target, d.value) for d in program.definitions]
     definitions, steps = [], []
     for definition in program.definitions:
@@ -38,7 +40,7 @@ def tangent(program: Program) -> Derivation:
             continue
         tensor = Tensor(names[definition.name], *definition.axes)
         tangents[definition.name], axes[definition.name] = tensor, definition.axes
-        value = compacted(fold(from_terms(terms_of(raw)), equations))
+        value = guarded(compacted(fold(from_terms(terms_of(raw)), equations)), known)
         target = tensor[definition.axes]
         steps.append(
             Step(

@@ -151,7 +151,10 @@ class _Tensoriser:
 
     @contextmanager
     def _beside(self, gates: Iterable[sp.Expr]) -> Iterator[None]:
-        """While factors are built that stand beside 0/1 factors, in this product or around it."""
+        """While factors are built that stand beside 0/1 factors, in this product or around it.
+
+        What a definition hides by itself is none of them: it does not excuse an index outside of the definition.
+        """
         before = self.shown
         self.shown = tuple(dict.fromkeys((*before, *gates)))
         try:
@@ -202,7 +205,7 @@ class _Tensoriser:
             condition = self._all(gates, axes)
             number = Number(condition.axes, condition)
             return number if scalars == 1 else Apply(number.axes, "multiply", (Scalar((), scalars), number))
-        with self._beside(hidden):
+        with self._beside(gates):
             result = self._quotient(scalars, above, below, axes)
         return Select(axes, arranged(self._all(hidden, axes), axes), arranged(result, axes)) if hidden else result
 
@@ -272,7 +275,7 @@ class _Tensoriser:
         """The factors of a product; a 0/1 factor selects from the first factor that has all its axes."""
         factors = sorted(sp.Mul.make_args(body), key=_spelling)
         hides = {f: gates_of(f, self.support) for f in factors if not is_gate(f)}
-        with self._beside((*filter(is_gate, factors), *(gate for gates in hides.values() for gate in gates))):
+        with self._beside(filter(is_gate, factors)):
             parts = [_Part(self.build(f, wide), gates) for f, gates in hides.items()]
         for gate in filter(is_gate, factors):
             own = free_axes(gate)

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import sympy as sp
+from sympy.core.relational import Relational
+from sympy.printing.pycode import PythonCodePrinter
 
-from derive.algebra import Axis
+from derive.algebra import Axis, Delta, Indicator
 from derive.algebra.axes import is_size
 from derive.errors import PrintingError
 from derive.lower.arrays import (
@@ -105,7 +107,8 @@ class ArrayPrinter:
         return node.name, ATOM
 
     def _print_scalar(self, node: Scalar) -> tuple[str, int]:
-        plain = isinstance(node.value, sp.Symbol) or (node.value.is_Integer and not node.value.is_negative)
+        called = isinstance(node.value, (sp.Symbol, Indicator, Delta))
+        plain = called or (node.value.is_Integer and not node.value.is_negative)
         return scalar_source(never_zero(node.value.xreplace(self.sizes))), ATOM if plain else SUM
 
     def _print_positions(self, node: Positions) -> tuple[str, int]:
@@ -240,7 +243,19 @@ def scalar_source(value: sp.Expr) -> str:
         return f"1 / math.sqrt({scalar_source(value.base)})"
     if isinstance(value, sp.Pow) and value.exp == HALF:
         return f"math.sqrt({scalar_source(value.base)})"
-    return str(sp.pycode(value, fully_qualified_modules=True))
+    return str(_ScalarPrinter({"fully_qualified_modules": True}).doprint(value))
+
+
+class _ScalarPrinter(PythonCodePrinter):  # type: ignore[misc]
+    """Python source where a condition on sizes and parameters is the number 0 or 1."""
+
+    def _print_Indicator(self, indicator: Indicator) -> str:
+        condition = self._print(indicator.args[0])
+        return f"int{condition if isinstance(indicator.args[0], Relational) else f'({condition})'}"
+
+    def _print_Delta(self, delta: Delta) -> str:
+        left, right = map(self._print, delta.args)
+        return f"int({left} == {right})"
 
 
 def _permuted(text: str, axes: tuple[Axis, ...], wanted: tuple[Axis, ...]) -> str:

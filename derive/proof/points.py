@@ -125,6 +125,9 @@ USUAL = (0, 1, 2, 4, 8)
 FAILURES = 40
 """How often inputs are drawn at most that a later stretch of definitions finds no roots for."""
 
+UNDEFINED = 200
+"""How often a quotient may have no value at what is drawn for one point: some programs divide by 0 at all points."""
+
 ROOTS = 64
 """How often real parameters are drawn at most, until those that stand under a root have one."""
 
@@ -201,6 +204,7 @@ class _Drawing:
         self.roots.forget(0)
         self.variables = {getattr(value, "value", None) for value in parameters.values()}
         self.kept: dict[str, Nested] = {}
+        self.undefined = 0
         self.integers = integers_compared(program, parameters, sizes)
         self.draw = near_thresholds(program, draw, machine.arithmetic.number)
 
@@ -243,6 +247,9 @@ class _Drawing:
                 everything = tries % 50 == 0
             except UndefinedError:
                 everything = True
+                self.undefined += 1
+                if self.undefined > UNDEFINED:
+                    raise
             else:
                 self._look_for_free(stretch, rooted, start, free, tries)
                 return True

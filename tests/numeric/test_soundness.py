@@ -14,6 +14,7 @@ import pytest
 import sympy as sp
 
 from derive.algebra import Axis, Delta, Indicator, Total
+from derive.algebra.functions import Sigmoid
 from derive.calculus import backward
 from derive.errors import DeriveError, ProofError
 from derive.forward.builder import Builder
@@ -30,6 +31,8 @@ from numeric.samples import Sample
 n, m, d = sp.symbols("n m d", integer=True, nonnegative=True)
 i, j, c = Axis("i", "n"), Axis("j", "m"), Axis("c", "d")
 k = Axis("k", "n")
+
+HALF = sp.Rational(1, 2)
 
 SIZES = {"n": 4, "m": 3, "d": 2}
 
@@ -235,6 +238,92 @@ def an_input_called_self(p: Builder) -> None:
 def an_irrational_constant(p: Builder) -> None:
     X = p.input("X", i)
     p.define(Y, (i,), X[i] * sp.sin(1) + sp.pi * sp.exp(2) - sp.log(3) * X[i] ** 2)
+
+
+@right
+def functions_of_integers(p: Builder) -> None:
+    """Integers are real numbers to a function, wherever its result is kept."""
+    T, X = p.input("T", i, values="integer"), p.input("X", i)
+    functions = (
+        sp.exp,
+        sp.tanh,
+        sp.sin,
+        sp.erf,
+        Sigmoid,
+        sp.Abs,
+        lambda t: sp.log(1 + t**2),
+        lambda t: sp.sqrt(1 + t**2),
+    )
+    p.define(Y, (i,), sp.Add(*(X[i] ** k * f(T[i] / 2) * f(T[i]) for k, f in enumerate(functions, 1))))
+
+
+@right
+def a_fraction_beside_an_integer(p: Builder) -> None:
+    T, X = p.input("T", i, values="integer"), p.input("X", i)
+    p.define(Y, (i,), X[i] * sp.Max(T[i], HALF) + sp.Min(T[i], HALF) + sp.Mod(T[i], 3) * X[i] ** 2)
+
+
+@right
+def a_total_of_integers_beside_one_of_real_numbers(p: Builder) -> None:
+    """What NumPy gives for the sum over all axes is a number, and no array."""
+    T, X = p.input("T", i, c, values="integer"), p.input("X", i, c)
+    p.define(Y, (), sp.Max(Total(X[i, c] ** 2, i, c), Total(T[i, c], i, c)) + sp.Min(HALF, Total(T[i, c], i, c)))
+
+
+@right
+def a_softmax_of_integers(p: Builder) -> None:
+    T, V = p.input("T", i, j, values="integer"), p.input("V", j, c)
+    E = sp.exp(T[i, j])
+    A = p.define("A", (i, j), Indicator(sp.Le(j, i)) * E / Total(Indicator(sp.Le(j, i)) * E, j))
+    p.define(Y, (i, c), Total(A[i, j] * V[j, c], j))
+
+
+@right
+def a_softmax_of_positions(p: Builder) -> None:
+    Q, V, s = p.input("Q", i), p.input("V", j, c), p.parameter("slope", 1)
+    E = sp.exp(-s * sp.Abs(i - j))
+    A = p.define("A", (i, j), E / Total(E, j))
+    p.define(Y, (i, c), Q[i] * Total(A[i, j] * V[j, c], j))
+
+
+@right
+def rows_that_see_nothing(p: Builder) -> None:
+    """Their weights are 0, and so are the gradients of what they were made from: not 0/0."""
+    S, V = p.input("S", i), p.input("V", k)
+    seen = Indicator(i < k)
+    p.define(Y, (i, k), seen * sp.exp(S[i]) * V[k] ** 2 / Total(seen * sp.exp(S[i]) * V[k] ** 2, k))
+
+
+@right
+def rows_that_see_nothing_with_a_divisor_of_its_own(p: Builder) -> None:
+    """Linear attention of what came before: the first row has no divisor."""
+    Q, K, V = p.input("Q", i, c), p.input("K", k, c), p.input("V", k)
+    W = p.define("W", (i, k), Indicator(k < i) * Total((1 + Q[i, c] ** 2) * (1 + K[k, c] ** 2), c))
+    Z = p.define("Z", (i,), Total(W[i, k], k))
+    A = p.define("A", (i, k), Indicator(k < i) * W[i, k] / Z[i])
+    p.define(Y, (i,), Total(A[i, k] * V[k], k))
+
+
+@right
+def rows_that_see_nothing_by_an_input(p: Builder) -> None:
+    M, Q, K = p.input("M", i, k, values="boolean"), p.input("Q", i), p.input("K", k)
+    Z = p.define("Z", (i,), Total(M[i, k] * sp.exp(Q[i]) * K[k] ** 2, k))
+    p.define(Y, (i, k), M[i, k] * sp.exp(Q[i]) * K[k] ** 2 / Z[i])
+
+
+@right
+def a_definition_that_is_the_same_for_all_places(p: Builder) -> None:
+    """Σ_k δ(k, j) is 1: the value of F says nothing of the place, so it does not say F at which."""
+    X, H = p.input("X", i), p.input("H", j)
+    F = p.define("F", (j,), Total(Delta(Axis("k", "m"), j) * Total(X[i], i), Axis("k", "m")))
+    p.define(Y, (i,), Total(X[k] * H[0], k) + Total(F[j], j))
+
+
+@right
+def a_condition_on_a_size(p: Builder) -> None:
+    X = p.input("X", i, c)
+    S = p.define("S", (i,), Indicator(sp.Le(i, n - 1 - i)) * Total(X[i, c], c))
+    p.define(Y, (i,), S[n - 1] * Total(S[k], k) + Total(Indicator(sp.Le(k, 0)), k) * X[i, 0])
 
 
 @pytest.mark.parametrize("name", RIGHT)
