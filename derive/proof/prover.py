@@ -99,6 +99,7 @@ class Terms:
 
     def __init__(self, letters: Mapping[str, Sequence[str]], scope: Scope) -> None:
         self.letters, self.scope = letters, scope
+        self.known: dict[tuple[Poly, frozenset[str]], Term] = {}
 
     def letter(self, size: Poly, taken: set[str]) -> str:
         """A letter for a position of some size that is not taken; it is taken then."""
@@ -110,9 +111,11 @@ class Terms:
 
     def of(self, poly: Poly, taken: set[str] | None = None) -> Term:
         """A normal form as a term."""
-        taken = set(self.scope) if taken is None else taken
-        parts = [self._mono(m, c, set(taken)) for m, c in sorted(poly.terms, key=_order)]
-        return 0 if not parts else parts[0] if len(parts) == 1 else ["+", *parts]
+        key = poly, frozenset(self.scope if taken is None else taken)
+        if key not in self.known:
+            parts = [self._mono(m, c, set(key[1])) for m, c in sorted(poly.terms, key=_order)]
+            self.known[key] = 0 if not parts else parts[0] if len(parts) == 1 else ["+", *parts]
+        return self.known[key]
 
     def _mono(self, mono: Mono, scale: Number, taken: set[str]) -> Term:
         bound, factors = opened(mono)
@@ -171,6 +174,7 @@ class Search:
     def __init__(self, statement: Statement, unfold: Sequence[str], letters: Mapping[str, Sequence[str]]) -> None:
         self.statement, self.unfold = statement, list(unfold)
         self.letters = letters
+        self._terms: dict[frozenset[str], Terms] = {}
         self._signs: dict[frozenset[str], dict[Poly, tuple[str, Data]]] = {}
         self._reduced: dict[tuple[Poly, frozenset[str]], tuple[list[Step], Poly]] = {}
         self._sites: dict[tuple[Mono, Number, frozenset[str]], Site] = {}
@@ -194,7 +198,7 @@ class Search:
         return self.reduced(start, scope)[1]
 
     def terms(self, scope: Scope) -> Terms:
-        return Terms(self.letters, scope)
+        return self._terms.setdefault(frozenset(scope), Terms(self.letters, scope))
 
     def reduced(self, here: Poly, scope: Scope) -> tuple[list[Step], Poly]:
         """A form rewritten until no rule applies, and the steps; remembered, as a form stands in many terms."""

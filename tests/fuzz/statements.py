@@ -674,7 +674,8 @@ def is_plain(node: Tree) -> bool:
 def _inside(index: Tree) -> bool:
     """Whether an index is of a form that stays inside: an axis, its mirror image, what is clipped or comes round."""
     if isinstance(index, Add):
-        return isinstance(index.terms[0], (Size, Add)) and index != Add((index.terms[0], ONE))
+        shifted = isinstance(index.terms[-1], Num) and (index.terms[-1] == ONE or t.free_axes(index))
+        return isinstance(index.terms[0], (Size, Add)) and not shifted
     return isinstance(index, (Pos, Num)) or (isinstance(index, Fn) and index.name != "abs")
 
 
