@@ -156,7 +156,7 @@ class _Reverse:
             self.steps.append(_step(Rule("factor", reason), target, folded, compact))
         seen = guarded(compact, self.known)
         if seen != compact:
-            reason = "where all of a sum is hidden it is 0, also divided by what is 0 there"
+            reason = "a row that sees nothing is 0, also where its divisor is 0"
             self.steps.append(_step(Rule("nothing seen", reason), target, compact, seen))
             compact = seen
         if name in self.flow.unnamed:

@@ -667,6 +667,31 @@ def test_a_weight_in_a_softmax_is_not_said_to_be_its_score() -> None:
     assert not any("softmax of W" in s.reason for s in steps)
 
 
+def test_a_divisor_before_a_sum_keeps_rows_that_see_nothing() -> None:
+    """Each term of the chain rule is hidden, whatever Z is; before the sum 1/Z would be 1/0."""
+    b = Builder("seen", "")
+    S, X, seen = b.input("S", i), b.input("X", k), Indicator(k < i)
+    Z = b.define("Z", (i,), Total(seen * sp.exp(S[i]), k))
+    b.define("A", (i, k), seen * sp.exp(S[i]) * X[k] / Z[i])
+    derivation = backward(b.output("A").build())
+    steps = {name: [s.rule for s in derivation.steps_for(name)] for name in ("dZ", "dS", "dX")}
+    assert steps["dZ"][-1] == "nothing seen"
+    assert "nothing seen" not in steps["dX"]  # where i is summed over, each term has its own condition
+    count = Total(Indicator(k < i), k)
+    assert derivation.derived.definition("dZ").value.has(Indicator(count > 0))
+    assert compacting_changed_nothing(derivation) == []
+    assert forward_mode_agrees(derivation)
+
+
+def test_sums_of_what_is_always_seen_have_no_condition() -> None:
+    """A softmax over all keys, and one with a divisor that hides nothing, stay as they are."""
+    b = Builder("all_seen", "")
+    S, V = b.input("S", i, j), b.input("V", j)
+    Z = b.define("Z", (i,), Total(sp.exp(S[i, j]) ** 2, j))
+    b.define("A", (i,), Total(sp.exp(S[i, j]) * V[j], j) / Z[i])
+    assert all(s.rule != "nothing seen" for s in backward(b.output("A").build()).steps)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_two_reductions_spell_the_same(name: str) -> None:
     """The same row sum, needed at i and at k, is one definition."""

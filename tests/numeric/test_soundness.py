@@ -22,6 +22,7 @@ from derive.forward.program import Program
 from derive.modes import in_mode
 from derive.pipeline import made
 from derive.proof import vetting
+from numeric.errors import InputError
 from numeric.kernels import load, provide
 from numeric.oracle import ORACLE
 from numeric.oracle.calls import signature_of
@@ -446,6 +447,18 @@ def test_what_cannot_be_done_is_an_error_that_says_what_to_do(name: str) -> None
     write, message = REFUSED[name]
     with pytest.raises(DeriveError, match=message):
         made(built(write))
+
+
+def test_what_a_definition_hides_by_itself_excuses_no_index() -> None:
+    """F has no entry n; that F is 0 where i < 2 says nothing of it."""
+    p = Builder("own", "A definition read one place beyond its last.")
+    X = p.input("X", i)
+    F = p.define("F", (i,), Indicator(i > 1) * X[i])
+    p.define(Y, (i,), F[i + 1] * Indicator(i > 0) * X[i - 1])
+    whole = made(p.output(Y).build())
+    provide("own", "numpy", whole.text("numpy"))
+    with pytest.raises(InputError, match=r"F\[i \+ 1\] is looked up at 4, outside of 0 … 3"):
+        load("own").forward(X=np.ones(4))
 
 
 def test_texts_cannot_leave_their_place_in_generated_code() -> None:
