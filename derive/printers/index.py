@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sympy as sp
 from sympy.core.relational import Relational
 
@@ -83,8 +85,7 @@ class IndexPrinter:
 
     def _plain(self, side: sp.Expr) -> str:
         if isinstance(side, sp.Add):  # positions first, then what shifts them
-            parts = sorted(side.args, key=lambda t: (not free_axes(t), str(t)))
-            return " + ".join(map(self.print, parts))
+            return self._terms(sorted(side.args, key=lambda t: (_is_negative(t), not free_axes(t), str(t))))
         return self.print(side)
 
     def _index(self, index: sp.Expr) -> str:
@@ -113,10 +114,12 @@ class IndexPrinter:
         return f"max_{''.join(letters)} {text}" if isinstance(expr, Maximum) else self.style.total(letters, text)
 
     def _sum(self, expr: sp.Add) -> str:
-        terms = sorted(expr.args, key=lambda t: (t.could_extract_minus_sign(), -len(free_axes(t)), str(t)))
+        return self._terms(sorted(expr.args, key=lambda t: (_is_negative(t), -len(free_axes(t)), str(t))))
+
+    def _terms(self, terms: Sequence[sp.Expr]) -> str:
         text = self._inside(terms[0], PRODUCT)
         for term in terms[1:]:
-            minus = term.could_extract_minus_sign()
+            minus = _is_negative(term)
             text += f" {self.style.sign('minus') if minus else '+'} {self._inside(-term if minus else term, PRODUCT)}"
         return text
 
@@ -155,3 +158,8 @@ class IndexPrinter:
         """Scalars, then entries, then compound factors, then sums."""
         kind = 3 if factor.has(Total) else 2 if isinstance(factor, sp.Add) else 1 if free_axes(factor) else 0
         return kind, "".join(c for c in str(factor) if not c.isdigit())
+
+
+def _is_negative(term: sp.Expr) -> bool:
+    """Whether a term is subtracted."""
+    return bool(term.could_extract_minus_sign())

@@ -1,4 +1,4 @@
-# Seal of generated text, broken by edits: 37953ce620893d77eef7d637dda75868
+# Seal of generated text, broken by edits: 66532418fb0843b8c457cc584ddaf537
 """Causal attention whose odd layers see a band only.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of
@@ -65,7 +65,7 @@ def forward(
 
     Returns the outputs O and L, and what the backward pass needs:
 
-        M[i,j] = [bias[i,j] ≠ −∞] [−j + i < band + n(1 − (layer mod 2))] [j ≤ i] mask[i,j]
+        M[i,j] = [bias[i,j] ≠ −∞] [i − j < band + n(1 − (layer mod 2))] [j ≤ i] mask[i,j]
         S[i,j] = bias[i,j] + scale Σ_c K[j,c] Q[i,c]
         A[i,j] = M[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] exp(S[i,j′]))
         O[i,v] = Σ_j A[i,j] V[j,v]

@@ -1,4 +1,4 @@
-# Seal of generated text, broken by edits: 6e3bc7007869e9c26da18a191a6e8a77
+# Seal of generated text, broken by edits: 6d0d2a905118b03ac3132facccfdb4d0
 """A language model: embedding, GPT blocks, dense and banded in turn, logits and loss.
 
 Forward (loss) and backward (dW_E, dW_P, dweight_N1_1, dshift_N1_1, dW_Q_1, db_Q_1, dW_K_1, db_K_1, dW_V_1,
@@ -170,7 +170,7 @@ def forward(
     Returns the outputs loss, and what the backward pass needs:
 
         M[i,j] = [j ≤ i]
-        M_banded[i,j] = [j > i + −window] M[i,j]
+        M_banded[i,j] = [j > i − window] M[i,j]
         X[i,x] = W_E[tokens[i],x] + W_P[i,x]
         mean_N1_1[i] = Σ_x X[i,x]/D
         centred_N1_1[i,x] = X[i,x] − mean_N1_1[i]

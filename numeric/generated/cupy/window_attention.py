@@ -1,4 +1,4 @@
-# Seal of generated text, broken by edits: 38170316acef5437efdc6589ea841d53
+# Seal of generated text, broken by edits: 8b31c4be8a08363d0f528707c2b92033
 """Sliding-window attention: i − left ≤ j ≤ i + right.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for CuPy, derived from the definitions of `window_attention`.
@@ -64,7 +64,7 @@ def forward(
 
     Returns the outputs O and L, and what the backward pass needs:
 
-        M[i,j] = [bias[i,j] ≠ −∞] [j ≤ i + right] [j ≥ i + −left] mask[i,j]
+        M[i,j] = [bias[i,j] ≠ −∞] [j ≤ i + right] [j ≥ i − left] mask[i,j]
         S[i,j] = bias[i,j] + scale Σ_c K[j,c] Q[i,c]
         A[i,j] = M[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] exp(S[i,j′]))
         O[i,v] = Σ_j A[i,j] V[j,v]

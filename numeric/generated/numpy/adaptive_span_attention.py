@@ -1,4 +1,4 @@
-# Seal of generated text, broken by edits: 943a9f609c18569167c57245a9bd1d06
+# Seal of generated text, broken by edits: ac5685b66ea1e0cba28e558462b07891
 """Causal attention with a learned, soft span.
 
 Forward (O) and backward (dQ, dK, dV, dspan) for NumPy, derived from the definitions of
@@ -59,7 +59,7 @@ def forward(
     Returns the outputs O, and what the backward pass needs:
 
         S[i,j] = scale Σ_c K[j,c] Q[i,c]
-        M[i,j] = [−i + j + ramp + span > 0] [j ≤ i]
+        M[i,j] = [j + ramp + span − i > 0] [j ≤ i]
         W[i,j] = Min(1, (j + ramp + span − i)/ramp)
         A[i,j] = M[i,j] W[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] W[i,j′] exp(S[i,j′]))
         O[i,v] = Σ_j A[i,j] V[j,v]
@@ -110,7 +110,7 @@ def backward(
         r[i] = Σ_j A[i,j] ∇A[i,j]    (name a reduction)
         ∇W[i,j] = M[i,j] exp(S[i,j]) (∇A[i,j] − r[i])/(Σ_j′ M[i,j′] W[i,j′] exp(S[i,j′]))    (chain rule,
             fold, factor)
-        ∇span = Σ_ji [−(j + ramp + span − i)/ramp + 1 > 0] ∇W[i,j]/ramp    (chain rule)
+        ∇span = Σ_ji [1 − (j + ramp + span − i)/ramp > 0] ∇W[i,j]/ramp    (chain rule)
         ∇S[i,j] = A[i,j] (∇A[i,j] − r[i])    (chain rule, fold, factor)
         ∇Q[i,c] = scale Σ_j K[j,c] ∇S[i,j]    (product)
         ∇K[j,c] = scale Σ_i Q[i,c] ∇S[i,j]    (product)

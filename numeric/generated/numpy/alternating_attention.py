@@ -1,4 +1,4 @@
-# Seal of generated text, broken by edits: ebea180a54e86654fac74eb4d3395c5a
+# Seal of generated text, broken by edits: 96014e9bd8393b7756572a99819e5656
 """Causal attention whose odd layers see a band only.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of
@@ -65,7 +65,7 @@ def forward(
 
     Returns the outputs O and L, and what the backward pass needs:
 
-        M[i,j] = [bias[i,j] ≠ −∞] [−j + i < band + n(1 − (layer mod 2))] [j ≤ i] mask[i,j]
+        M[i,j] = [bias[i,j] ≠ −∞] [i − j < band + n(1 − (layer mod 2))] [j ≤ i] mask[i,j]
         S[i,j] = bias[i,j] + scale Σ_c K[j,c] Q[i,c]
         A[i,j] = M[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] exp(S[i,j′]))
         O[i,v] = Σ_j A[i,j] V[j,v]

@@ -1,4 +1,4 @@
-# Seal of generated text, broken by edits: d6546a5d028850630d0e7dbea90dde57
+# Seal of generated text, broken by edits: 100e0df34319580ae8e1b6a9afdca164
 """Sliding-window attention: i − left ≤ j ≤ i + right.
 
 Forward (O, L) and backward (dQ, dK, dV, dbias) for NumPy, derived from the definitions of `window_attention`.
@@ -64,7 +64,7 @@ def forward(
 
     Returns the outputs O and L, and what the backward pass needs:
 
-        M[i,j] = [bias[i,j] ≠ −∞] [j ≤ i + right] [j ≥ i + −left] mask[i,j]
+        M[i,j] = [bias[i,j] ≠ −∞] [j ≤ i + right] [j ≥ i − left] mask[i,j]
         S[i,j] = bias[i,j] + scale Σ_c K[j,c] Q[i,c]
         A[i,j] = M[i,j] exp(S[i,j])/(Σ_j′ M[i,j′] exp(S[i,j′]))
         O[i,v] = Σ_j A[i,j] V[j,v]
