@@ -8,7 +8,19 @@ from collections.abc import Collection
 from itertools import count
 
 HELPERS = (
-    *("all_of", "as_numbers", "checked", "erf", "filled", "gathered", "matmul", "maximum", "minimum", "repeated"),
+    *(
+        "all_of",
+        "as_numbers",
+        "as_real",
+        "checked",
+        "erf",
+        "filled",
+        "gathered",
+        "matmul",
+        "maximum",
+        "minimum",
+        "repeated",
+    ),
     *("sigmoid", "visible_matmul", "visible_max", "visible_only"),
 )
 """The functions of :mod:`numeric.support` that generated code may call."""

@@ -130,9 +130,11 @@ def _statements(
 
 def _arrays(program: Program, definition: Definition, value: sp.Expr, support: Support, checked: bool) -> Node:
     """The array form of a definition's value, or an error that says of which definition, and where it stands."""
-    boolean = definition.target.tensor.boolean
+    tensor, axes = definition.target.tensor, definition.axes
     try:
-        return tensorise(value, definition.axes, support=support, boolean=boolean, checked=checked)
+        return tensorise(
+            value, axes, support=support, boolean=tensor.boolean, checked=checked, real=not tensor.discrete
+        )
     except LoweringError as error:
         raise LoweringError(f"{program.name}: {definition}: {error}") from None
 

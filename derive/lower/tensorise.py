@@ -7,7 +7,7 @@ rows), in column layout in reverse. Array code uses row layout; the notations us
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,7 @@ import sympy as sp
 from sympy.core.relational import Relational
 
 from derive.algebra import Axis, Delta, Entry, Indicator, Maximum, Supremum, Tensor, Total, Visible, free_axes
+from derive.algebra.axes import is_whole
 from derive.algebra.functions import definition_of
 from derive.algebra.ranges import is_inside
 from derive.algebra.templates import in_order, lettered
@@ -53,26 +54,28 @@ def tensorise(
     support: Support | None = None,
     boolean: bool = False,
     checked: bool = False,
+    real: bool = False,
 ) -> Node:
     """The array expression of a value whose result has the given axes (in declared order).
 
     ``support`` says which tensors vanish where a visibility is 0; their products then select by it
     instead of multiplying by zero, so that what a hidden entry holds never matters. ``boolean`` asks for a
     condition, not for the numbers 0 and 1; ``checked`` for a check of every computed index that is not proved to lie
-    inside of its tensor wherever it is visible.
+    inside of its tensor wherever it is visible; ``real`` for real numbers in place of integers that are neither
+    positions nor compared with any: products of integers wrap around.
 
     Raises
     ------
     LoweringError: an expression that has no array form yet, by name.
     """
     order = axes if layout == "row" else axes[::-1]
-    tensoriser = _Tensoriser(layout, support or {}, checked)
+    tensoriser = _Tensoriser(layout, support or {}, checked, real)
     return arranged(tensoriser.condition(value, order) if boolean else tensoriser.build(value, order), order)
 
 
 class _Tensoriser:
-    def __init__(self, layout: Layout, support: Support, checked: bool = False) -> None:
-        self.layout, self.support, self.checked = layout, support, checked
+    def __init__(self, layout: Layout, support: Support, checked: bool = False, real: bool = False) -> None:
+        self.layout, self.support, self.checked, self.real = layout, support, checked, real
         self.shown: tuple[sp.Expr, ...] = ()  # the 0/1 factors beside what is built, outside which it does not count
 
     def build(self, expr: sp.Expr, order: Axes) -> Node:
@@ -82,7 +85,7 @@ class _Tensoriser:
             condition = self._all([expr], order)
             return Number(condition.axes, condition)
         if isinstance(expr, Entry):
-            return arranged(self._name(expr, order), axes)
+            return self._as_real(expr, arranged(self._name(expr, order), axes))
         if isinstance(expr, Axis):
             return Positions((expr,), expr)
         if not axes and not expr.atoms(Entry, Total, Maximum):
@@ -131,7 +134,8 @@ class _Tensoriser:
         return node
 
     def _gathered(self, node: Node, along: Axis, index: sp.Expr, order: Axes, entry: Entry) -> Node:
-        where = self.build(index, order)
+        with self._in_integers():
+            where = self.build(index, order)
         if self.checked and not is_inside(index, along.size, self.shown):
             text = str(entry.xreplace(lettered(in_order(entry), order)))
             where = Checked(where.axes, where, along.size, text, self._seen(where.axes, order))
@@ -171,6 +175,19 @@ class _Tensoriser:
             yield
         finally:
             self.shown = before
+
+    @contextmanager
+    def _in_integers(self) -> Iterator[None]:
+        """While positions are built, and what is compared with them."""
+        before, self.real = self.real, False
+        try:
+            yield
+        finally:
+            self.real = before
+
+    def _as_real(self, expr: sp.Expr, node: Node) -> Node:
+        whole = self.real and is_whole(expr) and not is_gate(expr)
+        return Apply(node.axes, "as_real", (node,)) if whole else node
 
     def _sum(self, expr: sp.Add, axes: Axes) -> Node:
         """Terms of most axes first, subtracted ones last."""
@@ -234,6 +251,8 @@ class _Tensoriser:
 
     def _power(self, factor: Factor, axes: Axes) -> Node:
         node, power = self.build(factor[0], axes), factor[1]
+        if power > 1 and free_axes(factor[0]) and not factor[0].atoms(Entry):
+            node = self._as_real(factor[0], node)
         if power.q == 2:
             node, power = Apply(node.axes, "sqrt", (node,)), sp.Integer(power.p)
         return node if power == 1 else Apply(node.axes, "power", (node, Scalar((), power)))
@@ -381,8 +400,9 @@ class _Tensoriser:
         if not isinstance(condition, Relational):
             raise LoweringError(f"the condition {condition} has no array form: use comparisons of positions and inputs")
         axes = tuple(a for a in order if a in free_axes(condition))
-        sides = (arranged(self.build(side, axes), axes) for side in (condition.lhs, condition.rhs))
-        return Apply(axes, _COMPARISONS[condition.rel_op], tuple(sides))
+        with self._in_integers() if all(map(is_whole, condition.args)) else nullcontext():
+            sides = tuple(arranged(self.build(side, axes), axes) for side in (condition.lhs, condition.rhs))
+        return Apply(axes, _COMPARISONS[condition.rel_op], sides)
 
     def _all(self, gates: Sequence[sp.Expr], axes: Axes) -> Node:
         """One visibility by itself; several as a conjunction over all their axes, positions first."""

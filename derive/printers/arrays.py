@@ -50,7 +50,7 @@ _INFIX = {
 }
 
 
-SUPPORTED = ("erf", "sigmoid", "maximum", "minimum")
+SUPPORTED = ("as_real", "erf", "sigmoid", "maximum", "minimum")
 """The functions that :mod:`numeric.support` has because the Array API lacks them, or takes no numbers in them."""
 
 

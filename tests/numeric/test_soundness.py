@@ -449,6 +449,25 @@ def test_what_cannot_be_done_is_an_error_that_says_what_to_do(name: str) -> None
         made(built(write))
 
 
+def test_integers_do_not_wrap_around_where_they_are_multiplied() -> None:
+    """A position of three million to the third power is no 64-bit integer; compared and looked up it stays one."""
+    p = Builder("own", "Large integers as numbers.")
+    T, X, L = p.input("T", i, values="integer"), p.input("X", i), p.input("L", k, c)
+    far = Indicator(T[i] * 2 > 3) * L[sp.Mod(T[i], n), 0]
+    p.define(Y, (i,), X[i] * T[i] ** 3 + Total(T[k], k) ** 4 + far * (n + i) ** 3)
+    whole = made(p.output(Y).build())
+    whole.vet()
+    provide("own", "numpy", whole.text("numpy"))
+    large, x, table = np.array([3_000_000, 2**62, 1]), np.array([1.0, 2.0, 3.0]), np.arange(6.0).reshape(3, 2)
+    found = load("own").forward(T=large, X=x, L=table).outputs["Y"]
+    whole_numbers = [int(t) for t in large]
+    wanted = [
+        int(x[at]) * t**3 + sum(whole_numbers) ** 4 + (2 * t > 3) * int(table[t % 3, 0]) * (3 + at) ** 3
+        for at, t in enumerate(whole_numbers)
+    ]
+    np.testing.assert_allclose(found, [float(w) for w in wanted], rtol=1e-14)
+
+
 def test_what_a_definition_hides_by_itself_excuses_no_index() -> None:
     """F has no entry n; that F is 0 where i < 2 says nothing of it."""
     p = Builder("own", "A definition read one place beyond its last.")
