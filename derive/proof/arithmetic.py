@@ -326,6 +326,10 @@ def rounded(value: Any, error: Any) -> Bounded:
     return Bounded(value, 0) if mpmath.isinf(value) else Bounded(value, error)
 
 
+SHORT, ROUNDED = 10**6, 1e-30
+"""The largest denominator of a short fraction, and how far from it rounding in fifty digits leads, in error units."""
+
+
 class RunningErrors:
     """Values in many digits, each with the running error bound of a straightforward evaluation.
 
@@ -348,11 +352,12 @@ class RunningErrors:
             largest: Bounded = ordered(function, self, args)
             return largest
         (x,) = args
-        value = self.base.function(function, x.value)
+        jumps = function in (sp.sign, sp.Heaviside, sp.floor, sp.ceiling)
+        value = self.base.function(function, self.base.number(self.compared(x)) if jumps else x.value)
         if function is sp.exp:
             return rounded(value, value * (x.error + abs(x.value) + 1) if value else self.zero)
         if function is sp.log and not x.value:
-            return Bounded(value, self.zero)
+            raise UndefinedError("a logarithm of 0")
         return rounded(value, abs(slope(function, x.value, value, self.base)) * x.error + abs(value))
 
     def power(self, base: Bounded, exponent: sp.Rational) -> Bounded:
@@ -362,8 +367,13 @@ class RunningErrors:
         return rounded(value, amplified + abs(value))
 
     def compared(self, value: Bounded) -> sp.Expr:
-        """The value."""
-        return self.base.compared(value.value)
+        """The value; one that rounding cannot tell from a short fraction is that fraction: 3 · (1/3) is not below 1."""
+        if not self.base.context.isfinite(value.value):
+            return self.base.compared(value.value)
+        exact = Fraction(*mpmath.libmp.to_rational(self.base.context.mpf(value.value)._mpf_))
+        short = exact.limit_denominator(SHORT)
+        near = abs(self.base.number(exact - short)) <= ROUNDED * (1 + value.error)
+        return sp.Rational(short.numerator, short.denominator) if near else self.base.compared(value.value)
 
 
 class Balls:

@@ -28,7 +28,7 @@ def comparisons(program: Program) -> Iterator[tuple[sp.Expr, sp.Expr]]:
 def near_thresholds(
     program: Program, draw: Callable[[random.Random], Number], read: Callable[[Any], Number]
 ) -> Callable[[random.Random], Number]:
-    """How to draw numbers of which a third are around one that real numbers are compared with, if there is such."""
+    """How to draw numbers: half of them around, or equal to, one that real numbers are compared with, if any is."""
     constants = {
         -(left - right).as_coeff_Add()[0]
         for left, right in comparisons(program)
@@ -39,7 +39,10 @@ def near_thresholds(
 
     def near(chance: random.Random) -> Number:
         number = read(draw(chance))
-        return number + chance.choice(around) if chance.random() < 1 / 3 else number
+        if chance.random() >= 1 / 2:
+            return number
+        threshold = chance.choice(around)
+        return threshold if chance.random() < 1 / 3 else number + threshold
 
     return near if around else draw
 

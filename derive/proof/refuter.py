@@ -21,7 +21,7 @@ from derive.algebra import Axis, Delta, Entry, Tensor, free_axes
 from derive.algebra.axes import is_size
 from derive.errors import AlgebraError
 from derive.forward.program import Definition, Input, Output, Parameter, Program
-from derive.proof.arithmetic import Bounded, RunningErrors
+from derive.proof.arithmetic import ROUNDED, Bounded, RunningErrors
 from derive.proof.compared import integers_compared, near_thresholds, whole_number
 from derive.proof.interpreter import Nested, interpret
 from derive.proof.points import at_the_edge, filled, lengths
@@ -139,8 +139,17 @@ def _integers(
 ) -> Sequence[int]:
     """What an integer input is drawn from: positions on the axes that it points into, −1 if a condition is on it.
 
-    One that is no position is also drawn around what is compared.
+    One that is no position is also drawn around what is compared; what is known of its range holds.
     """
+    least, below = (-sp.oo, sp.oo) if tensor.bounds is None else tensor.bounds
+    below = below if below.is_number else lengths((below,), sizes)[0]
+    drawn = _drawn_from(program, tensor, sizes, attempt, compared)
+    return [number for number in drawn if least <= number < below] or [0]
+
+
+def _drawn_from(
+    program: Program, tensor: Tensor, sizes: Mapping[str, int], attempt: int, compared: Sequence[int]
+) -> Sequence[int]:
     parts = {part for d in program.definitions for part in d.value.atoms(Entry, Delta, Relational)}
     lengths_of: list[sp.Expr] = []
     for part in parts:
@@ -169,13 +178,13 @@ def apart(first: Bounded, second: Bounded) -> bool:
     """Whether two numbers differ by more than rounding in fifty digits can explain."""
     if first.value == second.value:
         return False
-    return not abs(first.value - second.value) <= 1e-30 * (1 + first.error + second.error)
+    return not abs(first.value - second.value) <= ROUNDED * (1 + first.error + second.error)
 
 
 def _sizes(program: Program) -> list[str]:
     """The names of all sizes, also of axes that no input has."""
     axes = {a for d in program.definitions for a in (*d.axes, *d.value.atoms(Axis))}
-    shapes = {s for i in program.inputs for s in i.tensor.shape}
+    shapes = {s for i in program.inputs for s in (*i.tensor.shape, *(i.tensor.bounds or ()))}
     return sorted({str(s) for size in (*shapes, *(a.size for a in axes)) for s in sp.sympify(size).free_symbols})
 
 

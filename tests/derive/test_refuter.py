@@ -125,3 +125,42 @@ def test_positions_stay_on_their_axis_unless_a_condition_asks_about_them() -> No
     assert refute(seen * Total(Delta(n[i], t), t), sp.S.One) is not None
     assert refute(seen * W[n[i], c], seen * Total(Delta(n[i], t) * W[t, c], t)) is None
     assert refute(seen * W[n[i], c], 2 * seen * W[n[i], c]) is not None
+
+
+THIRD = sp.Rational(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (Indicator(3 * X[i, c] < -2), Indicator(X[i, c] < -2 * THIRD)),
+        (Indicator(X[i, c] + THIRD > 1), Indicator(X[i, c] > 2 * THIRD)),
+        (Indicator(X[i, c] / 7 >= THIRD), Indicator(X[i, c] >= 7 * THIRD)),
+        (sp.sign(X[i, c] / 7 - THIRD / 7), sp.sign(3 * X[i, c] - 1)),
+        (Indicator(X[i, c] <= THIRD), 1 - Indicator(X[i, c] * 9 > 3)),
+    ],
+)
+def test_at_a_threshold_that_is_no_decimal_fraction_comparisons_are_exact(left: sp.Expr, right: sp.Expr) -> None:
+    """Inputs are drawn at what they are compared with; in decimals 3 · (1/3) would be below 1."""
+    for seed in range(0, 200, 40):
+        assert refute(left, right, seed=seed) is None
+
+
+def test_what_is_false_at_a_threshold_alone_is_refuted() -> None:
+    assert refute(Indicator(X[i, c] <= THIRD), Indicator(X[i, c] < THIRD)) is not None
+
+
+def test_integers_are_drawn_from_what_is_known_of_their_range() -> None:
+    """An index is its own absolute value; an integer of any sign is not."""
+    inside = Tensor("T", i, values="integer", within=(sp.S.Zero, j.size))
+    anywhere = Tensor("T", i, values="integer")
+    assert refute(sp.Abs(inside[i]) * 1, inside[i]) is None
+    assert refute(inside[i] * Indicator(sp.Ge(inside[i], 0)), inside[i]) is None
+    assert refute(inside[i] * Indicator(sp.Lt(inside[i], j.size)), inside[i]) is None
+    assert refute(sp.Abs(anywhere[i]), anywhere[i]) is not None
+
+
+def test_a_logarithm_of_0_is_no_counterexample_inside_of_a_function_either() -> None:
+    """Exp(log(x²)/2 + …) would be 0 at x = 0."""
+    x = X[i, c]
+    assert refute(sp.exp(sp.log(sp.Abs(x)) + Y[i, c]), sp.Abs(x) * sp.exp(Y[i, c])) is None
