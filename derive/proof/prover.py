@@ -43,6 +43,9 @@ ROUNDS = 40
 MOST_TERMS = 50
 """A form of more terms is left as it is; the catalogue's have up to twelve."""
 
+MOST_POSITIONS = 7
+"""A term over more positions is not made: naming those that look alike takes all orders. The catalogue's have five."""
+
 MOST_ANGLES = 4
 """The cosine of a sum of more terms is left as it is: every term doubles the number of products."""
 
@@ -161,6 +164,11 @@ class Terms:
         return self.of(below, taken), self.of(value + below, taken)
 
 
+def _positions(poly: Poly) -> int:
+    """The most positions that one of its terms is summed over."""
+    return max((len(bound) for (bound, _), _ in poly.terms), default=0)
+
+
 def _order(term: tuple[Mono, Number]) -> tuple[bool, str]:
     return term[1] < 0, text(term[0])
 
@@ -233,7 +241,10 @@ class Search:
                     left, right = found.sides or self.statement.sides(found.rule, found.data, scope_here)
                 except (Refused, KeyError):
                     continue
-                change = (found.times * (left - right)).summed(found.over)
+                difference = left - right
+                if _positions(found.times) + _positions(difference) + len(found.over) > MOST_POSITIONS:
+                    continue
+                change = (found.times * difference).summed(found.over)
                 if change == ZERO or (name and found.rule != name):
                     continue
                 name, after = found.rule, after - change
