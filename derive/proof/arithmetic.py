@@ -357,7 +357,7 @@ class RunningErrors:
         if function is sp.exp:
             return rounded(value, value * (x.error + abs(x.value) + 1) if value else self.zero)
         if function is sp.log and not x.value:
-            raise UndefinedError("a logarithm of 0")
+            return Bounded(value, self.zero)
         return rounded(value, abs(slope(function, x.value, value, self.base)) * x.error + abs(value))
 
     def power(self, base: Bounded, exponent: sp.Rational) -> Bounded:

@@ -158,9 +158,3 @@ def test_integers_are_drawn_from_what_is_known_of_their_range() -> None:
     assert refute(inside[i] * Indicator(sp.Ge(inside[i], 0)), inside[i]) is None
     assert refute(inside[i] * Indicator(sp.Lt(inside[i], j.size)), inside[i]) is None
     assert refute(sp.Abs(anywhere[i]), anywhere[i]) is not None
-
-
-def test_a_logarithm_of_0_is_no_counterexample_inside_of_a_function_either() -> None:
-    """Exp(log(x²)/2 + …) would be 0 at x = 0."""
-    x = X[i, c]
-    assert refute(sp.exp(sp.log(sp.Abs(x)) + Y[i, c]), sp.Abs(x) * sp.exp(Y[i, c])) is None
