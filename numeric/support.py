@@ -58,7 +58,7 @@ def minimum(xp: Any, one: Array | float, other: Array | float) -> Array:
 
 def _alike(xp: Any, one: Array | float, other: Array | float) -> tuple[Array, Array]:
     """Two arrays; a number takes the other's dtype, unless it would lose its fraction in it."""
-    like = next((a for a in (one, other) if not _is_number(a)), xp.asarray(0.0))
+    like: Any = other if _is_number(one) else one
     return tuple(_array(xp, a, like) if _is_number(a) else a for a in (one, other))  # type: ignore[return-value]
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from derive.printers.derivation import Line, Page
-from derive.proof.text import superscript
+from derive.printers.style import superscript
 from numeric.verify import Finding
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from itertools import permutations
 
 import sympy as sp
 
-from derive.algebra import Axis, Entry, Indicator, Tensor, Total, free_axes
+from derive.algebra import Entry, Indicator, Tensor, Total, free_axes
 from derive.algebra.binders import rewrite
 from derive.algebra.tensors import is_gate
 from derive.forward.program import Definition
@@ -50,7 +50,7 @@ def _emptied(divisor: sp.Expr, definitions: Definitions) -> Iterator[Total]:
         for part in divisor.args:
             yield from _emptied(part, definitions)
     elif isinstance(divisor, Entry) and divisor.base in definitions:
-        yield from _emptied(_value(divisor, definitions), definitions)
+        yield from _emptied(definitions[divisor.base].at(*divisor.indices), definitions)
 
 
 def _vanishes(value: sp.Expr, count: Total, definitions: Definitions, around: tuple[sp.Expr, ...] = ()) -> bool:
@@ -82,12 +82,5 @@ def _gates(product: sp.Expr, definitions: Definitions) -> tuple[sp.Expr, ...]:
         if is_gate(factor):
             found.append(factor)
         elif isinstance(factor, Entry) and factor.base in definitions:
-            found += _gates(_value(factor, definitions), definitions)
+            found += _gates(definitions[factor.base].at(*factor.indices), definitions)
     return tuple(found)
-
-
-def _value(entry: Entry, definitions: Definitions) -> sp.Expr:
-    """The value of a defined entry at its indices."""
-    definition = definitions[entry.base]
-    places: dict[Axis, sp.Expr] = dict(zip(definition.axes, entry.indices, strict=True))
-    return definition.value.xreplace(places)

@@ -8,20 +8,8 @@ from collections.abc import Collection
 from itertools import count
 
 HELPERS = (
-    *(
-        "all_of",
-        "as_numbers",
-        "as_real",
-        "checked",
-        "erf",
-        "filled",
-        "gathered",
-        "matmul",
-        "maximum",
-        "minimum",
-        "repeated",
-    ),
-    *("sigmoid", "visible_matmul", "visible_max", "visible_only"),
+    *("all_of", "as_numbers", "as_real", "checked", "erf", "filled", "gathered", "matmul", "maximum", "minimum"),
+    *("repeated", "sigmoid", "visible_matmul", "visible_max", "visible_only"),
 )
 """The functions of :mod:`numeric.support` that generated code may call."""
 

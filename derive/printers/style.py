@@ -7,6 +7,8 @@ from typing import Protocol
 
 import sympy as sp
 
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 _GREEK = {
     "alpha": "α",
     "beta": "β",
@@ -35,6 +37,11 @@ def roots_joined(product: sp.Expr) -> tuple[sp.Expr, ...]:
     rest = [f for f in factors if f not in roots and f != number]
     above = [f for f in roots if f.exp == HALF and not f.base.is_Rational]
     return (*rest, *above, sp.Pow(sp.Mul(square.q, *below, evaluate=False), -HALF, evaluate=False))
+
+
+def superscript(number: int) -> str:
+    """A whole number as an exponent is written: ``⁻⁴⁰``."""
+    return str(number).translate(_SUPERSCRIPT)
 
 
 class Style(Protocol):
@@ -141,7 +148,7 @@ class Text:
     def power(self, base: str, exponent: str) -> str:
         if not exponent.lstrip("-").isdigit():
             return f"{base}^({exponent})"
-        return f"{base}{exponent.translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+        return f"{base}{superscript(int(exponent))}"
 
     def transposed(self, body: str) -> str:
         return f"{body}ᵀ"

@@ -26,13 +26,13 @@ from typing import Any
 
 import sympy as sp
 
+from derive.printers.style import superscript
 from derive.proof.arithmetic import UndefinedError
 from derive.proof.fields import derived_seed
 from derive.proof.fingerprint import FiniteField, Residue, Sides
 from derive.proof.interpreter import OutsideError, Seen
 from derive.proof.points import EQUAL, is_edge
 from derive.proof.roots import Roots
-from derive.proof.text import superscript
 
 
 class Divisors:

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from derive.printers.style import superscript
+
 Term = Any
 
 SUM, PRODUCT, POWER, ATOM = range(4)
 
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _RELATIONS = {"<=": "≤", "<": "<", "==": "="}
 _GREEK = {"tau": "τ", "lambda": "λ", "alpha": "α", "eps": "ε", "theta": "θ"}
-
-
-def superscript(number: int) -> str:
-    """A whole number as an exponent is written: ``⁻⁴⁰``."""
-    return str(number).translate(_SUPERSCRIPT)
 
 
 def written(term: Term) -> str:
